@@ -1,0 +1,53 @@
+# One DAG for a sweep: a rule a stage, a job a batch of results that are not there.
+# `assay run` hands over a plan it has made; `snakemake --config sweep=NAME` makes one here.
+import sys
+
+from pipeline.plan.workflow import finish, plan_for
+from pipeline.plan.batches import uses_process
+from pipeline.plan.stages import STAGES
+from pipeline.execution import run_batch
+
+PLAN = plan_for(config)
+
+
+wildcard_constraints:
+    batch="b[0-9a-f]{12}",
+
+
+localrules:
+    all,
+
+
+rule all:
+    input:
+        [ancient(marker) for marker in PLAN.markers],
+    run:
+        finish(PLAN)
+
+
+for stage in STAGES:
+    if uses_process(stage):
+
+        rule:
+            name:
+                stage
+            input:
+                lambda wildcards: [ancient(marker) for marker in PLAN.inputs(wildcards.batch)],
+            output:
+                f"{PLAN.folder}/{stage}/{{batch}}.done",
+            params:
+                command=f"{sys.executable} -m pipeline.execution {PLAN.path} {stage}",
+            shell:
+                "{params.command} {wildcards.batch}"
+
+    else:
+
+        rule:
+            name:
+                stage
+            input:
+                lambda wildcards: [ancient(marker) for marker in PLAN.inputs(wildcards.batch)],
+            output:
+                f"{PLAN.folder}/{stage}/{{batch}}.done",
+            run:
+                run_batch(PLAN, wildcards.batch)

@@ -1,0 +1,1 @@
+"""assay: is this explanation of a vision model any good?"""

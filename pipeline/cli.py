@@ -1,0 +1,182 @@
+"""`assay ...`: what a person types."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline.errors import AssayError
+from pipeline.plan.project import CODE, Project, find_project
+
+if TYPE_CHECKING:
+    from pipeline.plan.sweep import Sweep
+    from pipeline.plan.workflow import Prepared
+
+
+class Assay(click.Group):
+    """Prints a user's mistake as a message, without a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command; an AssayError ends it with exit code 2."""
+        try:
+            return super().invoke(context)
+        except AssayError as error:
+            click.echo(f"assay: {error}", err=True)
+            context.exit(2)
+
+
+@click.group(cls=Assay, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="assay")
+def cli() -> None:
+    """Say whether an explanation of a vision model is any good."""
+
+
+def _read_overrides(overrides: Sequence[str]) -> "Sweep":
+    from pipeline.plan.sweep import expand_sweep
+
+    project = find_project(Path.cwd())
+    names = [text.split("=", 1)[1] for text in overrides if text.startswith("sweep=")]
+    if len(names) != 1:
+        from pipeline.plan.sweep import sweep_names
+
+        raise AssayError(f"give one sweep: sweep=NAME, where NAME is one of {', '.join(sweep_names(project.conf))}")
+    return expand_sweep(project.conf, names[0], [text for text in overrides if not text.startswith("sweep=")])
+
+
+def _prepare(overrides: Sequence[str]) -> "Prepared":
+    from pipeline.plan.workflow import prepare
+
+    return prepare(find_project(Path.cwd()), _read_overrides(overrides))
+
+
+@cli.command()
+@click.argument("overrides", nargs=-1, required=True)
+@click.option("--cores", type=click.IntRange(min=1), default=None, help="Jobs at once (default: the profile's).")
+@click.option("--dry-run", "-n", is_flag=True, help="Say what would run, and run nothing.")
+@click.option("--profile", default="default", show_default=True, help="A folder under profiles/.")
+def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str) -> None:
+    """Run a sweep: assay run sweep=NAME [key=value | key=a,b ...]. Only stale stages run."""
+    from pipeline.running import run_sweep
+
+    sys.exit(run_sweep(find_project(Path.cwd()), _read_overrides(overrides), cores, dry_run, profile))
+
+
+@cli.command()
+@click.argument("overrides", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print counts per stage as JSON.")
+def plan(overrides: tuple[str, ...], as_json: bool) -> None:
+    """Show per stage what is fresh, stale (and why), missing or waiting; run nothing."""
+    from pipeline.printing import print_plan
+
+    prepared = _prepare(overrides)
+    if as_json:
+        click.echo(json.dumps({"points": len(prepared.build.points), "jobs": prepared.status.counts()}))
+    else:
+        print_plan(prepared)
+
+
+@cli.command()
+@click.argument("key")
+def show(key: str) -> None:
+    """Show what a result is and from what it came."""
+    from pipeline.printing import print_result
+
+    print_result(find_project(Path.cwd()), key)
+
+
+@cli.command()
+@click.option("--unreachable", is_flag=True, help="Results that no named sweep reaches.")
+@click.option("--intermediate", is_flag=True, help="Big results that nothing missing needs.")
+@click.option("--yes", is_flag=True, help="Really delete; without it nothing is.")
+@click.argument("overrides", nargs=-1)
+def clean(unreachable: bool, intermediate: bool, yes: bool, overrides: tuple[str, ...]) -> None:
+    """List, and with --yes delete, results that are not needed. Studies are never touched.
+
+    Sweeps that you ran with overrides are reached by naming them: assay clean --unreachable sweep=emoji dataset.root=...
+    """
+    from pipeline.plan.cleaning import find_intermediate, find_unreachable, remove
+
+    if unreachable == intermediate:
+        raise AssayError("give one of --unreachable and --intermediate")
+    project = find_project(Path.cwd())
+    find = find_unreachable if unreachable else find_intermediate
+    found = find(project, list(overrides))
+    for note in found.notes:
+        click.echo(note)
+    for (stage, key), size in found.results.items():
+        click.echo(f"{size / 1e6:10.1f} MB  {stage}/{key}")
+    total = sum(found.results.values()) / 1e6
+    if yes:
+        remove(project, found)
+    click.echo(f"{len(found.results)} results, {total:.1f} MB {'deleted' if yes else '(dry run: --yes deletes them)'}")
+
+
+@cli.command()
+def verify() -> None:
+    """Hash every file of every result; exit code 1 where one is damaged (it is moved aside)."""
+    from pipeline.plan.store import Store
+
+    project = find_project(Path.cwd())
+    store = Store(project)
+    results = list(store.all())
+    damaged = {(s, k): damage for s, k in results if (damage := store.damage(s, k, thorough=True))}
+    for (stage, key), damage in damaged.items():
+        moved = store.quarantine(stage, key).relative_to(project.root)
+        click.echo(f"damaged: {stage}/{key}: {damage}; moved to {moved}; the next run rebuilds it")
+    click.echo(f"{len(results)} results checked, {len(damaged)} damaged")
+    sys.exit(1 if damaged else 0)
+
+
+@cli.command()
+@click.argument("kind", type=click.Choice(["code", "library"]))
+@click.argument("stage")
+@click.option("--undo", is_flag=True, help="Take the acceptance back.")
+def accept(kind: str, stage: str, undo: bool) -> None:
+    """Say that a change of code or of a library changes no result of STAGE, so nothing reruns."""
+    from pipeline.plan.accepting import accept_changes, undo_changes
+
+    project = find_project(Path.cwd())
+    entries = undo_changes(project, stage, kind) if undo else accept_changes(project, stage, kind)
+    for entry in entries:
+        click.echo(f"{'undone' if undo else 'accepted'}: {entry.stage}: {entry.component} {entry.old} -> {entry.new}")
+
+
+@cli.group()
+def study() -> None:
+    """Freeze what people are asked to rate."""
+
+
+@study.command()
+@click.argument("name")
+@click.argument("overrides", nargs=-1, required=True)
+def freeze(name: str, overrides: tuple[str, ...]) -> None:
+    """Copy a sweep's draws to studies/NAME: assay study freeze NAME sweep=... [key=value ...]."""
+    from pipeline.studies import freeze_study
+
+    folder = freeze_study(_prepare(overrides), name)
+    click.echo(f"frozen: {folder}")
+
+
+def _use_checkout(project: Project) -> None:
+    """Run the project's own code, also where another checkout is the installed one."""
+    code = project.root / "pipeline" / "cli.py"
+    if project.root != CODE and code.is_file() and os.environ.get("ASSAY_CHECKOUT") != str(project.root):
+        path = os.pathsep.join(filter(None, [str(project.root), os.environ.get("PYTHONPATH")]))
+        environment = os.environ | {"PYTHONPATH": path, "ASSAY_CHECKOUT": str(project.root)}
+        os.execve(sys.executable, [sys.executable, "-m", "pipeline.cli", *sys.argv[1:]], environment)
+
+
+def main() -> None:
+    """Start `assay` in the nearest project folder."""
+    with suppress(AssayError):  # outside a project, --help still helps
+        _use_checkout(find_project(Path.cwd()))
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The MG-IS proposal: which images are worth a rating."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pipeline.crowd.arrays import FloatArray, is_constant, standardised, vector
+from pipeline.errors import AssayError
+
+
+def proposal(activation: ArrayLike, probability: ArrayLike, uniform_share: float = 0.2) -> FloatArray:
+    """Return q (N,), each image's chance in one draw; it sums to 1.
+
+    activation (N,) is one unit's; probability (N,) is the scorer's for the text, both over all N
+    images. q is proportional to |abar cbar|, both standardised over N, then mixed with
+    `uniform_share` of the uniform 1/N, so no weight (1/N)/q exceeds 1/uniform_share. Where
+    `uniform_reasons` gives a reason, q is uniform. Raises AssayError for shapes that differ, NaN or
+    infinity, or a share outside (0, 1]. Source: "Beyond Top Activations" (arXiv 2506.07985), MG-IS.
+    """
+    a = vector("activation", activation)
+    c = vector("probability", probability, len(a))
+    if not 0 < uniform_share <= 1:
+        raise AssayError(f"uniform_share is {uniform_share}; it must be in (0, 1]")
+    if uniform_reasons(a, c):
+        return np.full(len(a), 1 / len(a))
+    product = np.abs(standardised(a) * standardised(c))
+    return np.asarray((1 - uniform_share) * (product / product.sum()) + uniform_share / len(a))
+
+
+def uniform_reasons(activation: ArrayLike, probability: ArrayLike) -> tuple[str, ...]:
+    """Return why the proposal falls back to uniform, as flags; () where it does not.
+
+    `constant_activation`, `constant_probability`: sd is 0. `zero_product`: both vary, but at least
+    one of them is at its mean on every image. Raises AssayError as `proposal` does.
+    """
+    a = vector("activation", activation)
+    c = vector("probability", probability, len(a))
+    constant = {"constant_activation": is_constant(a), "constant_probability": is_constant(c)}
+    if any(constant.values()):
+        return tuple(flag for flag, holds in constant.items() if holds)
+    return () if np.any(standardised(a) * standardised(c)) else ("zero_product",)

@@ -1,0 +1,28 @@
+"""Marginal importance sampling: where unit and scorer both depart from their means."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pipeline.crowd.proposal import proposal, uniform_reasons
+from pipeline.crowd.samplers.draws import Draws, check_n_inputs
+
+
+def draw(
+    activation: ArrayLike,
+    probability: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    n_inputs: int,
+    uniform_share: float = 0.2,
+) -> Draws:
+    """Draw n_inputs images with replacement from the MG-IS proposal.
+
+    activation (N,), probability (N,). Where the proposal falls back to uniform, the flags are
+    `uniform_proposal` and the reason. Raises AssayError as `proposal` does, and for n_inputs < 1.
+    Source: "Beyond Top Activations" (arXiv 2506.07985), MG-IS.
+    """
+    check_n_inputs(n_inputs)
+    q = proposal(activation, probability, uniform_share)
+    reasons = uniform_reasons(activation, probability)
+    flags = ("uniform_proposal", *reasons) if reasons else ()
+    return Draws(q, rng.choice(len(q), size=n_inputs, p=q), flags)

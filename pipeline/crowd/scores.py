@@ -1,0 +1,161 @@
+"""The scoring table: one row a unit and text, from people, from the scorer, or from attributes."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pipeline.crowd.arrays import FloatArray, is_constant
+from pipeline.crowd.correlation import correlation, drawn_correlation
+from pipeline.errors import AssayError
+
+COLUMNS = ["method", "unit", "description", "estimate", "low", "high", "n_images", "n_ratings", "flags"]
+PAIR = ["image_id", "description"]
+TEXT = ["method", "unit", "description"]
+STUDY = [*TEXT, "image_id", "activation", "weight", "flags"]
+WEIGHT_TOLERANCE = 1e-9
+
+
+def crowd_scores(study: pd.DataFrame, values: pd.DataFrame, n_images: int) -> pd.DataFrame:
+    """Return the scoring table of the importance-corrected estimator, by first appearance.
+
+    study has one row a draw: method, unit, description, image_id, activation (standardised over
+    the n_images evaluation images), q, weight, and maybe flags, whose words are kept. values is
+    what `aggregate` returns. n_images of the result counts distinct images with ratings, n_ratings
+    the ratings behind them. low and high are null.
+    Flags: `no_interval` always; `unrated_draws` (left out), `no_ratings` (none left: NaN),
+    `constant_activation` and `constant_concept` (NaN), `no_positive`, and the flags of the values.
+    Raises AssayError where a weight is not 1/(n_images q), or a pair has two values.
+    """
+    _check_weights(study, n_images)
+    if (twice := values.duplicated(PAIR)).any():
+        bad = values[twice].iloc[0]
+        raise AssayError(
+            f"two values for image {bad['image_id']!r} with {bad['description']!r}; aggregate them"
+        )
+    votes = values[[*PAIR, "value", "n_ratings", "flags"]].rename(columns={"flags": "vote_flags"})
+    kept = [name for name in STUDY if name in study]
+    draws = study[kept].merge(votes, on=PAIR, how="left", validate="m:1")
+    groups = draws.groupby(TEXT, sort=False, observed=True)
+    return _table([_crowd_row(key, group) for key, group in groups])
+
+
+def correlation_scores(
+    explanations: pd.DataFrame,
+    activations: NDArray[np.generic],
+    units: Sequence[int],
+    concepts: NDArray[np.generic],
+    descriptions: Sequence[str],
+) -> pd.DataFrame:
+    """Return the scoring table of Pearson's correlation over all N images, one row an explanation.
+
+    explanations has method, unit, description. activations is (N, U), its columns the units listed;
+    concepts is (N, T), its columns the descriptions listed: the scorer's probabilities (automatic)
+    or the attributes' truth (oracle), NaN throughout where there is none. n_ratings is 0; low and
+    high are null.
+    Flags: `no_interval` always; with NaN `no_truth`, `constant_activation`, `constant_concept`;
+    `no_positive` (the concept is on no image).
+    Raises AssayError for a unit or description that is not listed or is listed twice, shapes that
+    do not match, or NaN.
+    """
+    _check_shapes(activations, len(units), concepts, len(descriptions))
+    column_of_unit, column_of_text = _positions("unit", units), _positions("description", descriptions)
+    rows = []
+    for method, unit, description in explanations[TEXT].itertuples(index=False):
+        activation = activations[:, _position("unit", column_of_unit, unit)].astype(np.float64)
+        concept = concepts[:, _position("description", column_of_text, description)].astype(np.float64)
+        if not np.isfinite(activation).all():
+            raise AssayError(f"the activations of unit {unit} hold NaN or infinity; recompute its layer")
+        rows.append(_correlation_row((method, unit, description), activation, concept))
+    return _table(rows)
+
+
+def _crowd_row(key: Any, draws: pd.DataFrame) -> dict[str, Any]:
+    rated = draws[draws["value"].notna()]
+    pairs = rated.drop_duplicates(PAIR)
+    flags = {"unrated_draws"} if len(rated) < len(draws) else set()
+    flags |= _words(draws["flags"]) if "flags" in draws else set()
+    flags |= _words(pairs["vote_flags"])
+    if rated.empty:
+        return _row(key, float("nan"), 0, 0, flags | {"no_ratings"})
+    activation, weight, concept = (
+        rated[name].to_numpy(np.float64) for name in ("activation", "weight", "value")
+    )
+    flags |= _concept_flags(concept) | ({"constant_activation"} if np.isnan(activation).any() else set())
+    estimate = drawn_correlation(activation, weight, concept)
+    return _row(key, estimate, pairs["image_id"].nunique(), int(pairs["n_ratings"].sum()), flags)
+
+
+def _correlation_row(key: Any, activation: FloatArray, concept: FloatArray) -> dict[str, Any]:
+    flags = {"constant_activation"} if is_constant(activation) else set()
+    if np.isnan(concept).all():
+        return _row(key, float("nan"), len(concept), 0, flags | {"no_truth"})
+    if not np.isfinite(concept).all():
+        raise AssayError(f"the concept {key[2]!r} is NaN or infinite on some images; give it on all or none")
+    flags |= _concept_flags(concept)
+    return _row(key, correlation(activation, concept), len(concept), 0, flags)
+
+
+def _concept_flags(concept: FloatArray) -> set[str]:
+    found = {"constant_concept": is_constant(concept), "no_positive": not (concept > 0).any()}
+    return {flag for flag, holds in found.items() if holds}
+
+
+def _words(flags: Iterable[str]) -> set[str]:
+    return {word for text in set(flags) for word in text.split(";") if word}
+
+
+def _row(key: Any, estimate: float, n_images: int, n_ratings: int, flags: set[str]) -> dict[str, Any]:
+    counts = {
+        "estimate": estimate,
+        "low": np.nan,
+        "high": np.nan,
+        "n_images": n_images,
+        "n_ratings": n_ratings,
+    }
+    return dict(zip(TEXT, key, strict=True)) | counts | {"flags": ";".join(sorted(flags | {"no_interval"}))}
+
+
+def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    types = {"unit": "int64", "estimate": "float64", "low": "float64", "high": "float64"}
+    counts = {"n_images": "int64", "n_ratings": "int64"}
+    texts = {"method": "str", "description": "str", "flags": "str"}
+    return pd.DataFrame(rows, columns=COLUMNS).astype(types | counts | texts)
+
+
+def _check_weights(study: pd.DataFrame, n_images: int) -> None:
+    error = np.abs(study["weight"] * study["q"] * n_images - 1)
+    if not (error <= WEIGHT_TOLERANCE).all():
+        row = int(np.flatnonzero(~(error <= WEIGHT_TOLERANCE))[0])
+        raise AssayError(
+            f"weight {study['weight'].iloc[row]:.6g} in row {row} of the study is not 1/(N q) "
+            f"with N = {n_images} evaluation images; the study was drawn from other images or edited, "
+            "so draw it again"
+        )
+
+
+def _check_shapes(
+    activations: NDArray[np.generic], n_units: int, concepts: NDArray[np.generic], n_texts: int
+) -> None:
+    n_images = len(activations)
+    if n_images == 0 or activations.shape != (n_images, n_units) or concepts.shape != (n_images, n_texts):
+        raise AssayError(
+            f"activations {activations.shape} and concepts {concepts.shape} must be "
+            f"(N, {n_units}) for the units and (N, {n_texts}) for the descriptions, N at least 1"
+        )
+
+
+def _positions(name: str, listed: Sequence[Any]) -> dict[Any, int]:
+    positions = {value: i for i, value in enumerate(listed)}
+    if len(positions) < len(listed):
+        bad = next(value for i, value in enumerate(listed) if positions[value] != i)
+        raise AssayError(f"{name} {bad!r} is listed twice; list each column once")
+    return positions
+
+
+def _position(name: str, positions: dict[Any, int], value: Any) -> int:
+    if value not in positions:
+        raise AssayError(f"{name} {value!r} of the explanations has no column; {len(positions)} are listed")
+    return positions[value]

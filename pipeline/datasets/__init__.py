@@ -1,0 +1,1 @@
+"""Images and their labels, one file a dataset."""

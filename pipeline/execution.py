@@ -1,0 +1,203 @@
+"""Run one batch of one stage: check, compute in a temporary folder, rename.
+
+Also `python -m pipeline.execution PLAN STAGE BATCH`, for stages with a process of their own.
+"""
+
+import importlib
+import os
+import platform
+import resource
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pipeline.errors import AssayError
+from pipeline.files import sha256, write_json
+from pipeline.plan.accepted import Accepted
+from pipeline.plan.batches import Batch, Plan, read_plan, row_of
+from pipeline.plan.fingerprint import Fingerprints, source
+from pipeline.plan.keys import Job, installed_version
+from pipeline.plan.project import Project, find_project
+from pipeline.plan.store import QUARANTINE, Store
+
+Config = dict[str, Any]
+
+
+def run_batch(plan: Plan, batch_id: str) -> None:
+    """Run a batch's jobs, each on its own; write its marker, and a note for each job that failed.
+
+    A job whose input failed is passed over; one failure stops neither its batch nor other points.
+    """
+    project = find_project(plan.path.parent)
+    batch = plan.batches[batch_id]
+    for jobs in _passes(batch):
+        try:
+            _run_jobs(project, jobs)
+        except AssayError as error:
+            _note_failure(plan, jobs, str(error))
+        except Exception:
+            _note_failure(plan, jobs, traceback.format_exc())
+    write_json(Path(plan.marker(batch)), {"keys": [job.key for job in batch.jobs]})
+
+
+def _passes(batch: Batch) -> list[list[Job]]:
+    if row_of(batch.jobs[0]).together:
+        return [list(batch.jobs)]
+    return [[job] for job in batch.jobs]
+
+
+def _note_failure(plan: Plan, jobs: Sequence[Job], message: str) -> None:
+    for job in jobs:
+        write_json(plan.folder / "failures" / f"{job.stage}-{job.key}.json", {"stage": job.stage, "key": job.key, "message": message})
+
+
+def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
+    """Run jobs that share one pass; raises AssayError where an input is not what it was."""
+    store = Store(project)
+    _check_unchanged(jobs)
+    consumed = _check_inputs(project, store, jobs[0])
+    started, clock = time.time(), time.perf_counter()
+    folders = [_temporary(project, job) for job in jobs]
+    try:
+        notes = _call(project, jobs, folders)
+        _check_unchanged(jobs)
+        for job, folder, note in zip(jobs, folders, notes, strict=True):
+            facts = {"started": round(started, 3), "seconds": round(time.perf_counter() - clock, 3)}
+            write_meta(project, job, folder, consumed, note, facts)
+            publish(project, job, folder)
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _temporary(project: Project, job: Job) -> Path:
+    folder = project.result(job.stage, f".{job.key}.{uuid4().hex[:8]}")
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _check_unchanged(jobs: Sequence[Job]) -> None:
+    """Refuse to run other code, libraries or files than the plan's key says."""
+    prints = Fingerprints()
+    for job in jobs:
+        for module, fingerprint in job.code.items():
+            if source(module) and prints.fingerprint(module) != fingerprint:
+                raise AssayError(f"{job.stage}/{job.key}: code changed since planning ({module}); run the same command again")
+        for library, version in job.libraries.items():
+            if installed_version(library) != version:
+                raise AssayError(f"{job.stage}/{job.key}: {library} changed since planning; run the same command again")
+
+
+def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[str, str]]:
+    """Hash every input file before use; a damaged result is moved aside and must be rebuilt."""
+    consumed = {}
+    for stage, key in job.upstream:
+        if not store.exists(stage, key):
+            raise AssayError(f"{job.stage}/{job.key} was passed over: its input {stage}/{key} is not there")
+        if damage := store.damage(stage, key, thorough=True):
+            moved = store.quarantine(stage, key)
+            raise AssayError(
+                f"{stage}/{key} was damaged ({damage}); it is now in results/{QUARANTINE}/{moved.name}, "
+                f"and a run rebuilds it"
+            )
+        meta = store.meta(stage, key)
+        assert meta is not None
+        consumed[f"{stage}/{key}"] = {name: facts["sha256"] for name, facts in meta["outputs"].items()}
+    return consumed
+
+
+def stage_config(job: Job) -> Config:
+    """Return what a stage sees of the config: its frozen slice, its paths and its speed keys, nested."""
+    config: Config = {}
+    for key, value in (*job.slice.items(), *job.speed.items()):
+        _set(config, key, value)
+    for key, value in job.paths.items():
+        _set(config, key, Path(value))
+    return config
+
+
+def _set(config: Config, dotted: str, value: Any) -> None:
+    *parents, leaf = dotted.split(".")
+    node = config
+    for step in parents:
+        node = node.setdefault(step, {})
+    node[leaf] = {**value, **node.get(leaf, {})} if isinstance(value, dict) else value
+
+
+def _call(project: Project, jobs: Sequence[Job], folders: Sequence[Path]) -> list[list[str]]:
+    module = importlib.import_module(f"pipeline.stages.{jobs[0].stage}")
+    inputs: dict[str, Any] = {
+        stage: [project.result(stage, key) for key in keys] if isinstance(keys, list) else project.result(stage, keys)
+        for stage, keys in jobs[0].inputs.items()
+    }
+    configs = [stage_config(job) for job in jobs]
+    if row_of(jobs[0]).together:
+        notes: list[str] = module.run_together(configs, inputs, list(folders))
+        return [notes for _ in jobs]
+    return [module.run(configs[0], inputs, folders[0]) or []]
+
+
+def write_meta(
+    project: Project,
+    job: Job,
+    folder: Path,
+    consumed: Mapping[str, Mapping[str, str]],
+    notes: Sequence[str],
+    facts: Mapping[str, Any],
+) -> None:
+    """Write meta.json, last: what the result is, from what it came, what it holds."""
+    accepted = Accepted(project.root / "accepted.json")
+    outputs = {
+        path.relative_to(folder).as_posix(): {"sha256": sha256(path), "size": path.stat().st_size}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    versions = [("code", module, value) for module, value in job.code.items()]
+    versions += [("library", name, value) for name, value in job.libraries.items()]
+    meta = {
+        "stage": job.stage,
+        "key": job.key,
+        "slice": job.slice,
+        "upstream": job.inputs,
+        "inputs": consumed,
+        "code": job.code,
+        "libraries": job.libraries,
+        "files": job.files,
+        "accepted": [f"{kind} {name} {value}" for kind, name, value in versions if accepted.used(job.stage, kind, name, value)],
+        "outputs": outputs,
+        "notes": list(notes),
+        **facts,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "device": job.speed.get("device", "cpu"),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
+    write_json(folder / "meta.json", meta)
+
+
+def publish(project: Project, job: Job, folder: Path) -> None:
+    """Give a finished folder its name; an unfit result that stands there goes first."""
+    target = project.result(job.stage, job.key)
+    if target.exists():
+        Store(project).remove(job.stage, job.key)
+    try:
+        folder.rename(target)
+    except OSError:
+        if not target.exists():
+            raise
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run one batch of a plan file: PLAN STAGE BATCH."""
+    path, _, batch_id = arguments
+    run_batch(read_plan(Path(path).resolve()), batch_id)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    main(sys.argv[1:])

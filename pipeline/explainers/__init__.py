@@ -1,0 +1,1 @@
+"""Methods that give a text to a unit, one file a method."""

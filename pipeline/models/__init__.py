@@ -1,0 +1,1 @@
+"""Vision models whose units are judged, one file a library."""

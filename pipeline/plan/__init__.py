@@ -1,0 +1,1 @@
+"""What runs: stage table, sweeps, slices, keys, states. Knows nothing of torch."""

@@ -1,0 +1,190 @@
+"""From points to the union of jobs: the one function behind every way in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import AssayError
+from pipeline.files import canonical
+from pipeline.plan.accepted import Accepted
+from pipeline.plan.compose import Composed, Composer
+from pipeline.plan.keys import Job, Slicer
+from pipeline.plan.memory import Memory
+from pipeline.plan.project import Project
+from pipeline.plan.stages import ENDS, SWEEP_ENDS, lookup, stage_for, stages_of
+from pipeline.plan.sweep import Point, Sweep
+from pipeline.plan.validation import Validated, Validator
+
+ALWAYS = ("dataset", "model", "layer")
+NOT_FACTORS = ("explainer", "tracking", "stats", "loader", "device")
+TABLE_KEYS = ("explainer.path", "explainer.method")
+"""What only says where texts come from: the method's name tells such points apart."""
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """One composed point: what set it apart, its config, and its key for every stage.
+
+    `variant` tells apart points of one explanation method with other settings, such as `top=50`.
+    """
+
+    overrides: Point
+    factors: dict[str, str]
+    variant: str
+    choices: dict[str, str]
+    values: dict[str, Any]
+    keys: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Build:
+    """A sweep's points and the union of their jobs, upstream first."""
+
+    name: str
+    points: list[PlannedPoint]
+    jobs: dict[tuple[str, str], Job]
+    ends: list[tuple[str, str]]
+    hashed_bytes: int = 0
+    sweep_keys: dict[str, str] = field(default_factory=dict)
+
+
+def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accepted) -> Build:
+    """Compose and validate every point before any is built; return points and jobs.
+
+    Raises AssayError that lists each distinct mistake once.
+    """
+    composed, valid = _validated(project, sweep)
+    slicer = Slicer(project.root, memory, accepted)
+    jobs: dict[tuple[str, str], Job] = {}
+    keys = [_add_point(slicer, jobs, point) for point in valid]
+    factors = _factors(sweep.points, composed, valid)
+    variants = _variants(sweep.points, composed, valid)
+    points = [
+        PlannedPoint(overrides, row, variant, c.choices, v.values, k)
+        for overrides, row, variant, c, v, k in zip(
+            sweep.points, factors, variants, composed, valid, keys, strict=True
+        )
+    ]
+    sweep_keys = _add_sweep(slicer, jobs, sweep.name, points, valid)
+    ends = dict.fromkeys((end, p.keys[end]) for p in points for end in ENDS[p.values["track"]])
+    return Build(sweep.name, points, jobs, [*ends, *sweep_keys.items()], memory.hashed_bytes, sweep_keys)
+
+
+def _validated(project: Project, sweep: Sweep) -> tuple[list[Composed], list[Validated]]:
+    composer, validator = Composer(project.conf), Validator(project.root)
+    composed, valid = [], []
+    problems: dict[str, None] = {}
+    for overrides in sweep.points:
+        try:
+            composed.append(composer.compose(overrides))
+            valid.append(validator.validate(composed[-1].config, composed[-1].where))
+        except AssayError as error:
+            problems |= dict.fromkeys(str(error).splitlines())
+    if problems:
+        raise AssayError("\n".join(problems))
+    return composed, valid
+
+
+def _add_point(slicer: Slicer, jobs: dict[tuple[str, str], Job], point: Validated) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for name, stage in stages_of(point.values).items():
+        job = slicer.job(name, stage, point, {upstream: keys[upstream] for upstream in stage.after})
+        keys[name] = job.key
+        jobs.setdefault((name, job.key), job)
+    return keys
+
+
+def _add_sweep(
+    slicer: Slicer,
+    jobs: dict[tuple[str, str], Job],
+    name: str,
+    points: Sequence[PlannedPoint],
+    valid: Sequence[Validated],
+) -> dict[str, str]:
+    config = valid[0].values
+    keys: dict[str, str] = {}
+    for stage_name in SWEEP_ENDS:
+        if stage_name == "tracking" and config["tracking"]["name"] == "none":
+            continue
+        stage = stage_for(stage_name, config)
+        for group in stage.reads:
+            _require_one(group, points)
+        slice_: dict[str, Any] = {group: config[group] for group in stage.reads}
+        slice_["points"] = _point_rows(points, jobs, with_settings=stage_name == "tracking")
+        if stage_name == "tracking":
+            slice_["sweep"] = name
+        scorings = sorted({p.keys[end] for p in points for end in ENDS[p.values["track"]]})
+        inputs: dict[str, str | list[str]] = {up: keys[up] if up in keys else scorings for up in stage.after}
+        code = slicer.code(stage_name, stage, config, slice_)
+        job = slicer.finish(stage_name, stage, slice_, inputs, code, {}, {}, {})
+        keys[stage_name] = job.key
+        jobs[stage_name, job.key] = job
+    return keys
+
+
+def _require_one(group: str, points: Sequence[PlannedPoint]) -> None:
+    if len({canonical(p.values[group]) for p in points}) > 1:
+        raise AssayError(f"{group} varies within the sweep; it is one setting for the whole sweep, so give it once")
+
+
+def _point_rows(
+    points: Sequence[PlannedPoint], jobs: Mapping[tuple[str, str], Job], with_settings: bool
+) -> list[dict[str, Any]]:
+    rows = []
+    for point in points:
+        key = point.keys[ENDS[point.values["track"]][0]]
+        row: dict[str, Any] = {"factors": point.factors, "variant": point.variant, "key": key}
+        if with_settings:
+            settings = {k: v for k, v in point.values.items() if k not in ("loader", "device", "tracking", "stats")}
+            files = {name: sha for stage, k in point.keys.items() for name, sha in jobs[stage, k].files.items()}
+            row |= {"settings": _checksummed(settings, files), "choices": point.choices, "keys": point.keys}
+        rows.append(row)
+    return sorted(rows, key=canonical)
+
+
+def _checksummed(value: Any, files: Mapping[str, str], key: str = "") -> Any:
+    """Put content checksums where a config has paths."""
+    if isinstance(value, Path):
+        return f"sha256 {files.get(key, '')[:12]}"
+    if isinstance(value, Mapping):
+        return {k: _checksummed(item, files, f"{key}.{k}" if key else k) for k, item in value.items()}
+    return value
+
+
+def _swept_keys(overrides: Sequence[Point]) -> list[str]:
+    return [*dict.fromkeys(text.split("=")[0].lstrip("+") for point in overrides for text in point if text[0] != "~")]
+
+
+def _factors(
+    overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]
+) -> list[dict[str, str]]:
+    """Return for each point the value of every key that varies, and of dataset, model and layer."""
+    keys = [*ALWAYS, *(k for k in _swept_keys(overrides) if k not in ALWAYS and k.split(".")[0] not in NOT_FACTORS)]
+    rows = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]
+    varying = {key for key in keys if key in ALWAYS or len({row[key] for row in rows}) > 1}
+    return [{key: value for key, value in row.items() if key in varying} for row in rows]
+
+
+def _variants(overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]) -> list[str]:
+    """Return for each point the explainer settings that vary among points of the same explainer."""
+    keys = [k for k in _swept_keys(overrides) if k.startswith("explainer.") and k not in TABLE_KEYS]
+    values = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]
+    names = [c.choices["explainer"] for c in composed]
+    varying = {
+        (name, key)
+        for name in set(names)
+        for key in keys
+        if len({row[key] for row, other in zip(values, names, strict=True) if other == name}) > 1
+    }
+    return [
+        ", ".join(f"{key.removeprefix('explainer.')}={row[key]}" for key in keys if (name, key) in varying)
+        for row, name in zip(values, names, strict=True)
+    ]
+
+
+def _value(key: str, composed: Composed, valid: Validated) -> str:
+    if key in composed.choices:
+        return composed.choices[key]
+    value = lookup(valid.values, key)
+    return value.name if isinstance(value, Path) else str(value)

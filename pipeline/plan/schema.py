@@ -1,0 +1,432 @@
+"""What a config may say: one typed model per variant, so that 1 and 1.0 are one value.
+
+A group's `name` chooses the variant; each variant's settings are the keyword arguments of its
+module's function, field by field. `CONTENT` says which files stand behind a path, stage by stage:
+in a key a path is replaced by the checksums of those files.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Content = dict[str, dict[str, tuple[str, ...]]]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+IMAGE_FILES = tuple(
+    f"**/*{end}" for suffix in ("png", "jpg", "jpeg", "webp", "bmp", "gif") for end in (f".{suffix}", f".{suffix.upper()}")
+)
+
+
+class Settings(BaseModel):
+    """The base: an unknown key is an error, and nothing changes after validation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    CONTENT: ClassVar[Content] = {}
+
+
+class Splits(Settings):
+    """Shares of the images by split; what is left out of 1 belongs to no split."""
+
+    train: Fraction = 0.4
+    validation: Fraction = 0.1
+    test: Fraction = 0.5
+
+    @model_validator(mode="after")
+    def _sum(self) -> Self:
+        if (total := self.train + self.validation + self.test) > 1 + 1e-9:
+            raise ValueError(f"train + validation + test is {total:.4g}; it must be at most 1")
+        return self
+
+
+# --- dataset -----------------------------------------------------------------------------------
+class DatasetSettings(Settings):
+    """What every dataset has: how images are split, and what an unreadable one does."""
+
+    splits: Splits = Splits()
+    split_seed: Seed = 0
+    on_bad_image: Literal["stop", "skip"] = "stop"
+
+
+class AttributeSettings(Settings):
+    """Which attributes are kept: those with at least `min_count` positive images."""
+
+    min_count: Annotated[int, Field(ge=0)] = 1
+
+
+class ShapesSettings(DatasetSettings):
+    """Rendered shapes with known factors."""
+
+    name: Literal["shapes"]
+    n_images: Count
+    size: Annotated[int, Field(ge=16, le=1024)]
+    seed: Seed
+    labels: AttributeSettings = AttributeSettings()
+
+
+class FolderSettings(DatasetSettings):
+    """A folder of images, with images.csv and concepts.csv or with class subfolders."""
+
+    name: Literal["folder"]
+    root: Path
+    labels: AttributeSettings = AttributeSettings()
+    CONTENT: ClassVar[Content] = {
+        "images": {"root": IMAGE_FILES},
+        "labels": {"root": ("images.csv", "concepts.csv")},
+    }
+
+
+class ImagenetValSettings(DatasetSettings):
+    """ImageNet validation images in any of the layouts that people have."""
+
+    name: Literal["imagenet_val"]
+    root: Path
+    labels: AttributeSettings = AttributeSettings()
+    CONTENT: ClassVar[Content] = {
+        "images": {"root": (*IMAGE_FILES, "**/*.parquet")},
+        "labels": {"root": ("**/*.txt", "**/*.mat", "**/*.csv", "**/*.parquet")},
+    }
+
+
+class ParquetAttributeSettings(AttributeSettings):
+    """Columns of a table that hold labels and captions."""
+
+    columns: tuple[str, ...] = ()
+    caption_column: str | None = None
+
+
+class ParquetSettings(DatasetSettings):
+    """Parquet files with an image column."""
+
+    name: Literal["parquet"]
+    root: Path
+    image_column: str = "image"
+    id_column: str | None = None
+    labels: ParquetAttributeSettings = ParquetAttributeSettings()
+    CONTENT: ClassVar[Content] = {
+        "images": {"root": ("**/*.parquet",)},
+        "labels": {"root": ("**/*.parquet",)},
+    }
+
+
+# --- weights and models ------------------------------------------------------------------------
+def _revision(value: str) -> str:
+    if len(value) != 40 or set(value) - set("0123456789abcdef"):
+        raise ValueError(
+            f"revision {value!r} is not a 40-digit commit hash; a tag or branch may move, so pin the commit "
+            "(on the model's hub page under 'Files', 'History')"
+        )
+    return value
+
+
+class HubWeights(Settings):
+    """Weights from the hub: a pretrained tag and the commit it was read at."""
+
+    source: Literal["hub"]
+    tag: str
+    revision: Annotated[str, AfterValidator(_revision)]
+
+
+class TorchvisionWeights(Settings):
+    """Weights that torchvision names; the file's name holds its checksum."""
+
+    source: Literal["torchvision"]
+    tag: str
+
+
+class FileWeights(Settings):
+    """Weights in a local file (.safetensors, .pth, .pt), known by their SHA-256."""
+
+    source: Literal["file"]
+    path: Path
+    match: Literal["name", "order"] = "name"
+
+
+class PackageWeights(Settings):
+    """Weights that a Python package ships; tensors are matched by order, every shape checked."""
+
+    source: Literal["package"]
+    package: str
+    file: str
+
+
+class RandomWeights(Settings):
+    """Untrained weights: a control."""
+
+    source: Literal["random"]
+    seed: Seed = 0
+
+
+Pool = Literal["avg", "max", "cls", "none"]
+Stored = Literal["float32", "float16"]
+
+
+class TimmSettings(Settings):
+    """Any timm model."""
+
+    name: Literal["timm"]
+    arch: str
+    weights: Annotated[
+        HubWeights | FileWeights | PackageWeights | RandomWeights, Field(discriminator="source")
+    ]
+    input_size: Count | None = None
+    pool: Pool = "avg"
+    dtype: Stored = "float32"
+
+
+class TorchvisionSettings(Settings):
+    """Any torchvision classification model."""
+
+    name: Literal["torchvision"]
+    arch: str
+    weights: Annotated[
+        TorchvisionWeights | FileWeights | RandomWeights, Field(discriminator="source")
+    ]
+    input_size: Count | None = None
+    pool: Pool = "avg"
+    dtype: Stored = "float32"
+
+
+# --- scorer ------------------------------------------------------------------------------------
+class FixedCalibration(Settings):
+    """P = sigmoid(a (cos + b)) with given a and b (spec: SigLIP)."""
+
+    source: Literal["fixed"]
+    a: float
+    b: float
+
+
+class FittedCalibration(Settings):
+    """a and b fitted by maximum likelihood to the attributes of one split."""
+
+    source: Literal["fitted"]
+    split: Literal["train", "validation"] = "validation"
+
+
+Calibration = Annotated[FixedCalibration | FittedCalibration, Field(discriminator="source")]
+
+
+class OpenClipSettings(Settings):
+    """Any open_clip model, with its calibration to probabilities."""
+
+    name: Literal["open_clip"]
+    arch: str
+    weights: Annotated[HubWeights | FileWeights | RandomWeights, Field(discriminator="source")]
+    template: str = "{}"
+    calibration: Calibration
+
+
+class SiglipTinySettings(Settings):
+    """A small scorer trained here on the training split's captions."""
+
+    name: Literal["siglip_tiny"]
+    image_arch: str
+    image_weights: Annotated[
+        HubWeights | FileWeights | PackageWeights, Field(discriminator="source")
+    ]
+    input_size: Count
+    width: Count
+    epochs: Count
+    batch_size: Count
+    learning_rate: Annotated[float, Field(gt=0)]
+    weight_decay: Annotated[float, Field(ge=0)]
+    seed: Seed
+    calibration: Calibration
+
+
+# --- units and explanations --------------------------------------------------------------------
+class NeuronSettings(Settings):
+    """Which neurons of the layer are judged: a seeded sample, or those named."""
+
+    name: Literal["neuron"]
+    n: Count | None = None
+    seed: Seed = 0
+    indices: tuple[Annotated[int, Field(ge=0)], ...] | None = None
+
+
+class CsvSettings(Settings):
+    """Texts from a CSV file."""
+
+    name: Literal["csv"]
+    method: str
+    path: Path
+    unit_column: str = "unit"
+    description_column: str = "description"
+    layer_column: str | None = None
+    first_unit: Literal[0, 1] = 0
+    on_duplicate: Literal["stop", "first"] = "stop"
+
+
+class ClipDissectSettings(Settings):
+    """CLIP-Dissect with soft-WPMI."""
+
+    name: Literal["clip_dissect"]
+    vocabulary: Path | None = None
+    split: Literal["train", "all"] = "train"
+    top: Count = 100
+    lam: float = 1.0
+    temperature: Annotated[float, Field(gt=0)] = 10.0
+
+
+class TopConceptSettings(Settings):
+    """The concept whose labels correlate most with the unit."""
+
+    name: Literal["top_concept"]
+    split: Literal["train", "all"] = "train"
+
+
+class RandomSettings(Settings):
+    """A random concept for each unit: the control."""
+
+    name: Literal["random"]
+    seed: Seed = 0
+
+
+# --- sampling, people, scores ------------------------------------------------------------------
+class MgisSettings(Settings):
+    """Importance sampling by |activation x probability| mixed with uniform."""
+
+    name: Literal["mgis"]
+    n_inputs: Count
+    seed: Seed = 0
+    uniform_share: Annotated[float, Field(gt=0, le=1)] = 0.2
+
+
+class UniformSettings(Settings):
+    """Every image equally likely."""
+
+    name: Literal["uniform"]
+    n_inputs: Count
+    seed: Seed = 0
+
+
+class TopSettings(Settings):
+    """The most active images: the old protocol."""
+
+    name: Literal["top"]
+    n_inputs: Count
+    seed: Seed = 0
+
+
+class SimulatedSettings(Settings):
+    """Simulated raters with known error rates."""
+
+    name: Literal["simulated"]
+    n_raters: Count
+    miss: Fraction
+    false_alarm: Fraction
+    seed: Seed = 0
+
+
+class FilesSettings(Settings):
+    """Ratings of real people, read from a frozen study."""
+
+    name: Literal["files"]
+    study: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class AvgSettings(Settings):
+    """The share of yes."""
+
+    name: Literal["avg"]
+
+
+class MajoritySettings(Settings):
+    """More yes than no; a tie is a half."""
+
+    name: Literal["majority"]
+
+
+class BraggUniformSettings(Settings):
+    """Bayesian aggregation with one prior for every image."""
+
+    name: Literal["bragg_uniform"]
+    error_rate: Annotated[float, Field(gt=0, lt=0.5)] = 0.23
+    prior: Annotated[float, Field(gt=0, lt=1)] = 0.05
+
+
+class BraggSiglipSettings(Settings):
+    """Bayesian aggregation with the scorer's probability as prior."""
+
+    name: Literal["bragg_siglip"]
+    error_rate: Annotated[float, Field(gt=0, lt=0.5)] = 0.23
+
+
+class ScoringSettings(Settings):
+    """Where a concept's presence comes from: people, the scorer, or the attributes."""
+
+    name: Literal["crowd", "automatic", "oracle"]
+
+
+class EvaluationSettings(Settings):
+    """The images that units are judged on."""
+
+    split: Literal["test", "validation", "train", "all"] = "test"
+
+
+class StatsSettings(Settings):
+    """The comparison of methods over units."""
+
+    name: Literal["default"]
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    n_bootstrap: Count = 2000
+    seed: Seed = 0
+
+
+class WandbSettings(Settings):
+    """A Weights & Biases run per point, written by one final job."""
+
+    name: Literal["wandb"]
+    mode: Literal["offline", "online"] = "offline"
+    project: str = "assay"
+    entity: str | None = None
+
+
+class NoTrackingSettings(Settings):
+    """No tracking."""
+
+    name: Literal["none"]
+
+
+# --- speed and numbers -------------------------------------------------------------------------
+class LoaderSettings(Settings):
+    """Inference batches: speed only, never part of a key."""
+
+    batch_size: Count = 64
+    workers: Annotated[int, Field(ge=0)] = 0
+
+
+class NumericsSettings(Settings):
+    """What may change the last bits of a result."""
+
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    tf32: bool = False
+    threads: Count = 2
+
+
+GROUPS: dict[str, Any] = {
+    "dataset": Annotated[
+        ShapesSettings | FolderSettings | ImagenetValSettings | ParquetSettings, Field(discriminator="name")
+    ],
+    "model": Annotated[TimmSettings | TorchvisionSettings, Field(discriminator="name")],
+    "scorer": Annotated[OpenClipSettings | SiglipTinySettings, Field(discriminator="name")],
+    "unit": NeuronSettings,
+    "explainer": Annotated[
+        CsvSettings | ClipDissectSettings | TopConceptSettings | RandomSettings, Field(discriminator="name")
+    ],
+    "sampler": Annotated[MgisSettings | UniformSettings | TopSettings, Field(discriminator="name")],
+    "crowd": Annotated[SimulatedSettings | FilesSettings, Field(discriminator="name")],
+    "aggregation": Annotated[
+        AvgSettings | MajoritySettings | BraggUniformSettings | BraggSiglipSettings, Field(discriminator="name")
+    ],
+    "scoring": ScoringSettings,
+    "evaluation": EvaluationSettings,
+    "stats": StatsSettings,
+    "tracking": Annotated[WandbSettings | NoTrackingSettings, Field(discriminator="name")],
+    "loader": LoaderSettings,
+    "numerics": NumericsSettings,
+    "track": Literal["crowd"],
+    "layer": Annotated[str, Field(min_length=1)],
+    "device": Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")],
+}

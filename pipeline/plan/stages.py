@@ -1,0 +1,268 @@
+"""The stage table: what each stage reads, what it comes after, and what else its numbers depend on.
+
+A stage may have several rows; the first whose `when` fits a point's config is the point's stage.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pipeline.errors import AssayError
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One cached step.
+
+    reads: dotted config keys; with `after` they alone can make the stage stale.
+    ignores: keys inside `reads` that are left out of its slice.
+    after: upstream stages. speed: keys that change speed and no result; never in a key.
+    opens: paths that the stage opens and whose content upstream keys already cover.
+    libraries: distributions whose versions enter the key.
+    variants: (config key, package): the module that the key's value names is part of the code.
+    files: project files that are not Python. when: config values that choose this row.
+    process: runs in its own process, because it imports torch or much memory.
+    together: jobs that differ only in this key share one pass. batch: keys per job at most.
+    big: a large intermediate that may go once what follows exists.
+    study: files of the frozen study (`crowd.study`) that the stage reads.
+    """
+
+    reads: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    ignores: tuple[str, ...] = ()
+    speed: tuple[str, ...] = ()
+    opens: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    variants: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()
+    when: Mapping[str, str] = field(default_factory=dict)
+    scope: Literal["point", "sweep"] = "point"
+    process: bool = False
+    together: str | None = None
+    batch: int = 32
+    big: bool = False
+    study: tuple[str, ...] = ()
+
+
+TORCH = ("torch", "timm", "torchvision", "pillow")
+SPEED = ("loader", "device")
+DATASET = (("dataset.name", "pipeline.datasets"),)
+SCORER = (("scorer.name", "pipeline.scorers"),)
+EXPLAINER = (("explainer.name", "pipeline.explainers"),)
+
+STAGES: dict[str, tuple[Stage, ...]] = {
+    "images": (
+        Stage(
+            reads=("dataset",),
+            ignores=("dataset.labels",),
+            libraries=("pillow", "numpy"),
+            variants=DATASET,
+            process=True,
+        ),
+    ),
+    "labels": (
+        Stage(
+            reads=("dataset",),
+            after=("images",),
+            libraries=("pandas",),
+            variants=DATASET,
+            process=True,
+        ),
+    ),
+    "activations": (
+        Stage(
+            reads=("model", "layer", "numerics"),
+            after=("images",),
+            opens=("dataset.root",),
+            speed=SPEED,
+            libraries=TORCH,
+            variants=(("model.name", "pipeline.models"),),
+            process=True,
+            together="layer",
+            big=True,
+        ),
+    ),
+    "units": (Stage(reads=("unit",), after=("activations",), libraries=("numpy",)),),
+    "scorer": (
+        Stage(
+            when={"scorer.name": "siglip_tiny"},
+            reads=("scorer", "numerics"),
+            ignores=("scorer.calibration",),
+            after=("images", "labels"),
+            opens=("dataset.root",),
+            speed=SPEED,
+            libraries=(*TORCH, "open_clip_torch"),
+            variants=SCORER,
+            process=True,
+        ),
+        Stage(
+            reads=("scorer",),
+            ignores=("scorer.calibration",),
+            libraries=("open_clip_torch",),
+            variants=SCORER,
+            process=True,
+        ),
+    ),
+    "image_embeddings": (
+        Stage(
+            reads=("scorer.name", "numerics"),
+            after=("images", "scorer"),
+            opens=("dataset.root",),
+            speed=SPEED,
+            libraries=(*TORCH, "open_clip_torch"),
+            variants=SCORER,
+            process=True,
+            big=True,
+        ),
+    ),
+    "explanations": (
+        Stage(
+            when={"explainer.name": "csv"},
+            reads=("explainer", "layer"),
+            after=("units",),
+            libraries=("pandas",),
+            variants=EXPLAINER,
+        ),
+        Stage(
+            when={"explainer.name": "top_concept"},
+            reads=("explainer",),
+            after=("images", "labels", "activations", "units"),
+            libraries=("numpy",),
+            variants=EXPLAINER,
+        ),
+        Stage(
+            when={"explainer.name": "random"},
+            reads=("explainer",),
+            after=("labels", "units"),
+            libraries=("numpy",),
+            variants=EXPLAINER,
+        ),
+        Stage(
+            when={"explainer.name": "clip_dissect"},
+            reads=("explainer", "scorer.name", "numerics"),
+            after=("images", "labels", "activations", "units", "scorer", "image_embeddings"),
+            speed=SPEED,
+            libraries=("torch", "open_clip_torch", "numpy"),
+            variants=(*EXPLAINER, *SCORER),
+            process=True,
+        ),
+    ),
+    "probabilities": (
+        Stage(
+            when={"scorer.calibration.source": "fitted"},
+            reads=("scorer.name", "scorer.calibration", "numerics"),
+            after=("images", "labels", "scorer", "image_embeddings", "explanations"),
+            speed=SPEED,
+            libraries=("torch", "open_clip_torch", "numpy", "scipy"),
+            variants=SCORER,
+            process=True,
+            big=True,
+        ),
+        Stage(
+            reads=("scorer.name", "scorer.calibration", "numerics"),
+            after=("scorer", "image_embeddings", "explanations"),
+            speed=SPEED,
+            libraries=("torch", "open_clip_torch", "numpy"),
+            variants=SCORER,
+            process=True,
+            big=True,
+        ),
+    ),
+    "sampling": (
+        Stage(
+            when={"crowd.name": "files"},
+            reads=("dataset.name", "model.arch", "layer", "explainer.name", "explainer.method"),
+            study=("study.parquet", "undrawn.parquet", "facts.json"),
+            libraries=("pandas",),
+        ),
+        Stage(
+            reads=("sampler", "evaluation"),
+            after=("images", "activations", "units", "explanations", "probabilities"),
+            libraries=("numpy",),
+            variants=(("sampler.name", "pipeline.crowd.samplers"),),
+        ),
+    ),
+    "crowd": (
+        Stage(
+            when={"crowd.name": "files"},
+            reads=("crowd.name",),
+            after=("sampling",),
+            study=("ratings.parquet",),
+            libraries=("pandas",),
+        ),
+        Stage(reads=("crowd",), after=("images", "labels", "sampling"), libraries=("numpy",)),
+    ),
+    "scoring": (
+        Stage(
+            when={"scoring.name": "automatic"},
+            reads=("scoring", "evaluation"),
+            after=("images", "activations", "units", "explanations", "probabilities"),
+            libraries=("numpy",),
+        ),
+        Stage(
+            when={"scoring.name": "oracle"},
+            reads=("scoring", "evaluation"),
+            after=("images", "activations", "units", "explanations", "labels"),
+            libraries=("numpy",),
+        ),
+        Stage(reads=("scoring", "aggregation"), after=("sampling", "crowd"), libraries=("numpy", "pandas")),
+    ),
+    "comparison": (
+        Stage(
+            reads=("stats",),
+            after=("scoring",),
+            libraries=("numpy", "pandas", "scipy", "matplotlib"),
+            scope="sweep",
+            process=True,
+        ),
+    ),
+    "tracking": (
+        Stage(
+            reads=("tracking",),
+            after=("scoring", "comparison"),
+            libraries=("wandb",),
+            scope="sweep",
+            process=True,
+        ),
+    ),
+}
+
+ENDS: dict[str, tuple[str, ...]] = {"crowd": ("scoring",)}
+"""Track to the point-scope stages that a point is run for."""
+
+SWEEP_ENDS = ("comparison", "tracking")
+"""The sweep-scope stages, in order."""
+
+
+def stage_for(name: str, config: Mapping[str, Any]) -> Stage:
+    """Return the row of `name` that fits a config."""
+    for row in STAGES[name]:
+        if all(lookup(config, key) == value for key, value in row.when.items()):
+            return row
+    raise AssayError(f"no row of the stage {name!r} fits this config; see pipeline/plan/stages.py")
+
+
+def lookup(config: Mapping[str, Any], dotted: str) -> Any:
+    """Return the value at a dotted key, None where there is none."""
+    node: Any = config
+    for step in dotted.split("."):
+        if not isinstance(node, Mapping) or step not in node:
+            return None
+        node = node[step]
+    return node
+
+
+def stages_of(config: Mapping[str, Any]) -> dict[str, Stage]:
+    """Return the point-scope stages that a config needs, upstream first."""
+    needed: dict[str, Stage] = {}
+
+    def visit(name: str) -> None:
+        if name not in needed:
+            row = stage_for(name, config)
+            for upstream in row.after:
+                visit(upstream)
+            needed[name] = row
+
+    for end in ENDS[config["track"]]:
+        visit(end)
+    return needed

@@ -1,0 +1,106 @@
+"""Results on disk: `results/<stage>/<key>/`, complete once meta.json is there."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pipeline.files import sha256
+from pipeline.plan.project import Project
+
+SMALL = 64 * 1024
+"""Bytes: outputs up to this size are checked by content at every plan, larger ones by size."""
+
+QUARANTINE = "quarantine"
+
+
+class Store:
+    """Reads, checks, moves and removes results; metas are read once."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._metas: dict[tuple[str, str], dict[str, Any] | None] = {}
+
+    def meta(self, stage: str, key: str) -> dict[str, Any] | None:
+        """Return a result's meta.json, None where the result is not there or cannot be read."""
+        if (stage, key) not in self._metas:
+            path = self._project.result(stage, key) / "meta.json"
+            try:
+                self._metas[stage, key] = json.loads(path.read_bytes())
+            except (OSError, ValueError):
+                self._metas[stage, key] = None
+        return self._metas[stage, key]
+
+    def exists(self, stage: str, key: str) -> bool:
+        """Say whether the folder of a result is there, complete or not."""
+        return self._project.result(stage, key).is_dir()
+
+    def damage(self, stage: str, key: str, *, thorough: bool = False) -> str | None:
+        """Say what is wrong with a result that is there, None where nothing is.
+
+        Sizes are always compared, contents for small files, and for all files where `thorough`.
+        """
+        folder = self._project.result(stage, key)
+        meta = self.meta(stage, key)
+        if meta is None:
+            return "meta.json is missing or cannot be read"
+        for name, facts in meta["outputs"].items():
+            path = folder / name
+            try:
+                size = path.stat().st_size
+            except OSError:
+                return f"{name} is missing"
+            if size != facts["size"]:
+                return f"{name} has {size} bytes where {facts['size']} were written"
+            if (thorough or size <= SMALL) and sha256(path) != facts["sha256"]:
+                return f"{name} is not what was written (its SHA-256 differs)"
+        return None
+
+    def quarantine(self, stage: str, key: str) -> Path:
+        """Move a damaged result aside, so that it is rebuilt and nothing is lost."""
+        target = self._project.results / QUARANTINE / f"{stage}-{key}-{time.strftime('%Y%m%dT%H%M%S')}-{uuid4().hex[:4]}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._project.result(stage, key).rename(target)
+        self.forget(stage, key)
+        return target
+
+    def remove(self, stage: str, key: str) -> None:
+        """Delete a result: first out of sight by a rename, then the files."""
+        folder = self._project.result(stage, key)
+        hidden = folder.with_name(f".{key}.{uuid4().hex[:8]}")
+        folder.rename(hidden)
+        shutil.rmtree(hidden)
+        self.forget(stage, key)
+
+    def forget(self, stage: str, key: str) -> None:
+        """Read the meta anew at its next use."""
+        self._metas.pop((stage, key), None)
+
+    def keys(self, stage: str) -> list[str]:
+        """List the keys of a stage's result folders, sorted."""
+        folder = self._project.results / stage
+        if not folder.is_dir():
+            return []
+        return sorted(path.name for path in folder.iterdir() if path.name.startswith("k") and path.is_dir())
+
+    def all(self) -> Iterator[tuple[str, str]]:
+        """Yield (stage, key) of every result folder."""
+        if self._project.results.is_dir():
+            for folder in sorted(self._project.results.iterdir()):
+                if folder.is_dir() and not folder.name.startswith(".") and folder.name not in ("sweeps", QUARANTINE):
+                    yield from ((folder.name, key) for key in self.keys(folder.name))
+
+    def sweep_leftovers(self) -> int:
+        """Remove temporary folders that killed jobs left; return how many there were."""
+        leftovers = [p for p in self._project.results.glob("*/.k*") if p.is_dir()]
+        for path in leftovers:
+            shutil.rmtree(path, ignore_errors=True)
+        return len(leftovers)
+
+
+def folder_size(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

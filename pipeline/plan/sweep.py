@@ -1,0 +1,74 @@
+"""From a sweep file and the command line to points, by Hydra's own override grammar."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import OverrideParseException
+
+from pipeline.errors import AssayError
+from pipeline.plan.validation import nearest
+
+Point = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A named list of points; each point is a tuple of Hydra overrides."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+def sweep_names(conf: Path) -> list[str]:
+    """List the named sweeps, sorted."""
+    return sorted(path.stem for path in (conf / "sweep").glob("*.yaml"))
+
+
+def read_blocks(conf: Path, name: str) -> list[list[str]]:
+    """Read conf/sweep/NAME.yaml: a list of blocks, each a list of override strings.
+    """
+    path = conf / "sweep" / f"{name}.yaml"
+    if not path.is_file():
+        raise AssayError(f"sweep={name}: no file {path}; {nearest(name, sweep_names(conf))}")
+    blocks = yaml.safe_load(path.read_text(encoding="utf-8"))
+    good = isinstance(blocks, list) and blocks and all(isinstance(block, list) for block in blocks)
+    if not good or not all(isinstance(item, str) for block in blocks for item in block):
+        raise AssayError(f"{path}: a sweep is a list of blocks, and a block is a list of overrides such as 'layer=a,b'")
+    return [list(block) for block in blocks]
+
+
+def parse(overrides: Sequence[str]) -> list[Override]:
+    """Parse overrides; AssayError names the one that is no override."""
+    parser = OverridesParser.create()
+    parsed = []
+    for text in overrides:
+        try:
+            parsed.append(parser.parse_override(text))
+        except OverrideParseException as error:
+            raise AssayError(f"{text!r} is no override (write key=value, or key=a,b for several): {error}") from None
+    return parsed
+
+
+def replace(block: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Put the command line's overrides onto a block: the same key is replaced, others are added."""
+    keys = {override.key_or_group for override in parse(overrides)}
+    kept = [text for text, override in zip(block, parse(block), strict=True) if override.key_or_group not in keys]
+    return [*kept, *overrides]
+
+
+def expand(overrides: Sequence[str]) -> list[Point]:
+    """Expand one block to its points: the cartesian product, in Hydra's order."""
+    (batch,) = BasicSweeper.split_arguments(parse(overrides), max_batch_size=None)
+    return [tuple(point) for point in batch]
+
+
+def expand_sweep(conf: Path, name: str, overrides: Sequence[str]) -> Sweep:
+    """Return the union of a named sweep's points, doubles removed, first appearance first."""
+    blocks = [replace(block, overrides) for block in read_blocks(conf, name)]
+    points = dict.fromkeys(point for block in blocks for point in expand(block))
+    return Sweep(name, tuple(points))

@@ -1,0 +1,137 @@
+"""From a composed config to typed plain values, with one message for each mistake."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from pipeline.errors import AssayError
+from pipeline.files import canonical
+from pipeline.plan.schema import GROUPS
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Say which known words are nearest to `word`, or list a few."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"known are: {', '.join(known[:20])}"
+
+
+@cache
+def _adapter(group: str) -> TypeAdapter[Any]:
+    return TypeAdapter(GROUPS[group])
+
+
+class Validator:
+    """Validates configs and remembers each group's choices, so that a sweep pays once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._seen: dict[str, tuple[Any, Any]] = {}
+
+    def validate(self, config: Mapping[str, Any], where: Mapping[str, str]) -> "Validated":
+        """Return typed values; raises AssayError that lists every mistake at once.
+
+        `where` says for a group which file or override it came from.
+        """
+        problems = [
+            f"unknown key {key!r}: {nearest(key, GROUPS)}" for key in config if key not in GROUPS
+        ]
+        problems += [f"{key} is missing: set it in conf/config.yaml" for key in GROUPS if key not in config]
+        values: dict[str, Any] = {}
+        models: dict[str, Any] = {}
+        for group in GROUPS:
+            if group in config:
+                try:
+                    values[group], models[group] = self._group(group, config[group])
+                except ValidationError as error:
+                    problems += _explain(group, error, where.get(group, "conf/config.yaml"))
+        if not problems:
+            problems = list(_crosswise(values))
+        if problems:
+            raise AssayError("\n".join(problems))
+        return Validated(values, models)
+
+    def _group(self, group: str, value: Any) -> tuple[Any, Any]:
+        name = f"{group}:{canonical(value)}"
+        if name not in self._seen:
+            model = _adapter(group).validate_python(value)
+            plain = model.model_dump(mode="python") if isinstance(model, BaseModel) else model
+            self._seen[name] = (_absolute(plain, self._root), model)
+        return self._seen[name]
+
+
+class Validated:
+    """A point's typed values (paths absolute) and its settings models by group."""
+
+    def __init__(self, values: dict[str, Any], models: dict[str, Any]) -> None:
+        self.values = values
+        self.models = models
+
+
+def _absolute(value: Any, root: Path) -> Any:
+    if isinstance(value, Path):
+        return (root / value.expanduser()).resolve()
+    if isinstance(value, dict):
+        return {key: _absolute(item, root) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_absolute(item, root) for item in value]
+    return value
+
+
+def _explain(group: str, error: ValidationError, where: str) -> list[str]:
+    return [_one(group, item, where) for item in error.errors(include_url=False)]
+
+
+def _one(group: str, item: Any, where: str) -> str:
+    steps = [str(step) for step in item["loc"]]
+    kind = item["type"]
+    fields = [step for step in steps if step not in _tags(group)] if steps else []
+    key = ".".join([group, *fields])
+    if kind == "extra_forbidden":
+        return f"{key} ({where}): unknown key {fields[-1]!r}; {nearest(fields[-1], _fields(group, fields[:-1]))}"
+    if kind == "missing":
+        return f"{key} ({where}) is missing: set {key}=..."
+    if kind.startswith("union_tag"):
+        return f"{key}.name ({where}): {item['msg']}"
+    return f"{key}={item['input']!r} ({where}): {item['msg'].removeprefix('Value error, ')}"
+
+
+@cache
+def _tags(group: str) -> frozenset[str]:
+    schema = _adapter(group).json_schema()
+    tags: set[str] = set()
+    _collect_tags(schema, tags)
+    return frozenset(tags)
+
+
+def _collect_tags(node: Any, tags: set[str]) -> None:
+    if isinstance(node, dict):
+        tags |= set(node.get("discriminator", {}).get("mapping", {})) if isinstance(node.get("discriminator"), dict) else set()
+        for item in node.values():
+            _collect_tags(item, tags)
+    elif isinstance(node, list):
+        for item in node:
+            _collect_tags(item, tags)
+
+
+def _fields(group: str, inside: list[str]) -> set[str]:
+    definitions = _adapter(group).json_schema()
+    every = [definitions, *definitions.get("$defs", {}).values()]
+    return {name for part in every for name in part.get("properties", {})} - set(inside)
+
+
+def _crosswise(values: Mapping[str, Any]) -> Iterable[str]:
+    scorer, split = values["scorer"], values["evaluation"]["split"]
+    used = {"train"} if scorer["name"] == "siglip_tiny" else set()
+    if scorer["calibration"]["source"] == "fitted":
+        used.add(scorer["calibration"]["split"])
+    for name in sorted(used):
+        if split in (name, "all") and values["scoring"]["name"] != "oracle":
+            yield (
+                f"evaluation.split={split}: the scorer was trained or calibrated on the labels of the split {name!r}, "
+                f"so its scores there would judge themselves; evaluate on another split (evaluation.split=test)"
+            )

@@ -1,0 +1,129 @@
+"""The way in for the command line, Snakemake and Hydra's launcher: plan, hand over, finish."""
+
+import csv
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import AssayError
+from pipeline.files import read_json, replacing, write_json
+from pipeline.plan.accepted import Accepted
+from pipeline.plan.batches import Plan, read_plan, write_plan
+from pipeline.plan.memory import Memory
+from pipeline.plan.points import Build, build_points
+from pipeline.plan.project import Project, find_project
+from pipeline.plan.state import Status, assess
+from pipeline.plan.store import Store
+from pipeline.plan.sweep import Sweep, expand_sweep
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A sweep, planned and judged against what is there."""
+
+    project: Project
+    build: Build
+    store: Store
+    status: Status
+
+
+def prepare(project: Project, sweep: Sweep) -> Prepared:
+    """Plan a sweep and judge its results; nothing is written but the planner's memory."""
+    if not sweep.points:
+        raise AssayError(f"sweep={sweep.name} has no points")
+    memory = Memory(project.results / ".memory.sqlite")
+    try:
+        build = build_points(project, sweep, memory, Accepted(project.root / "accepted.json"))
+    finally:
+        memory.close()
+    store = Store(project)
+    return Prepared(project, build, store, assess(build, store))
+
+
+def hand_over(prepared: Prepared) -> Plan:
+    """Move damaged results aside and write the plan file of what must run."""
+    for (stage, key), damage in prepared.status.damaged.items():
+        moved = prepared.store.quarantine(stage, key)
+        print(f"damaged: {stage}/{key}: {damage}; moved to {moved.relative_to(prepared.project.root)}")
+    plan = write_plan(prepared.project, prepared.build, prepared.status.to_run)
+    write_json(plan.folder / "sweep.json", sweep_record(prepared.build))
+    shutil.rmtree(plan.folder / "failures", ignore_errors=True)
+    for marker in plan.markers:
+        Path(marker).unlink(missing_ok=True)
+    return plan
+
+
+def sweep_record(build: Build) -> dict[str, Any]:
+    """Return what the end of a run needs to know of a sweep."""
+    rows = [
+        {**p.factors, "explainer": p.choices["explainer"], "variant": p.variant, "overrides": " ".join(p.overrides)}
+        | {f"{stage}_key": key for stage, key in p.keys.items()}
+        for p in build.points
+    ]
+    return {"name": build.name, "sweep_keys": build.sweep_keys, "points": rows}
+
+
+def plan_for(config: Mapping[str, Any]) -> Plan:
+    """Return the plan that a Snakefile's config names, or make one for its `sweep`.
+
+    `--config plan=FILE` reads a plan; `--config sweep=NAME set="key=value ..."` plans here.
+    """
+    if "plan" in config:
+        return read_plan(Path(config["plan"]))
+    if "sweep" not in config:
+        raise AssayError("give the sweep: snakemake --config sweep=NAME, or use assay run sweep=NAME")
+    project = find_project(Path.cwd())
+    overrides = str(config.get("set", "")).split()
+    return hand_over(prepare(project, expand_sweep(project.conf, str(config["sweep"]), overrides)))
+
+
+def failures(plan: Plan) -> list[dict[str, str]]:
+    """Return what failed in a run: stage, key and message."""
+    return [read_json(path) for path in sorted((plan.folder / "failures").glob("*.json"))]
+
+
+def finish(plan: Plan) -> None:
+    """Publish a sweep's folder; raises AssayError that holds the message of everything that failed."""
+    project = find_project(plan.path.parent)
+    record = read_json(plan.folder / "sweep.json")
+    publish_sweep(project, record)
+    if failed := failures(plan):
+        raise AssayError("\n".join(f"{row['stage']}/{row['key']}: {row['message']}" for row in failed))
+
+
+def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
+    """Write `results/sweeps/<name>/<key>/` for people and point `latest` at it.
+
+    Returns the folder, None where the comparison is not there yet (raters are awaited, or a stage failed).
+    """
+    key = record["sweep_keys"]["comparison"]
+    source = project.result("comparison", key)
+    if not source.is_dir():
+        return None
+    home = project.results / "sweeps" / record["name"]
+    target = home / key
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.iterdir()):
+        if path.suffix in (".csv", ".png", ".svg", ".html"):
+            with replacing(target / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+    write_points(target / "points.csv", record["points"])
+    _point_latest(home, key)
+    return target
+
+
+def write_points(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
+    """Write points.csv: one row a point, its factors and its key in every stage."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _point_latest(home: Path, key: str) -> None:
+    with replacing(home / "latest") as temporary:
+        os.symlink(key, temporary, target_is_directory=True)

@@ -1,0 +1,89 @@
+"""What the command line prints about plans and results."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.errors import AssayError
+from pipeline.files import read_json
+from pipeline.plan.project import Project
+from pipeline.plan.stages import STAGES
+from pipeline.plan.workflow import Prepared
+
+STATES = ("fresh", "stale", "missing", "waiting")
+MAX_REASONS = 12
+
+
+def print_plan(prepared: Prepared) -> None:
+    """Print a row a stage with its counts, then why stale ones are stale."""
+    build, status = prepared.build, prepared.status
+    table = Table(title=f"sweep {build.name}: {len(build.points)} points", title_justify="left")
+    table.add_column("stage")
+    for name in ("total", *STATES):
+        table.add_column(name, justify="right")
+    counts = status.counts()
+    for stage in (name for name in STAGES if name in counts):
+        row = counts[stage]
+        table.add_row(stage, str(row["total"]), *(str(row[name]) if row[name] else "" for name in STATES))
+    console = Console()
+    console.print(table)
+    _print_reasons(console, prepared)
+    for (stage, _), path in status.waiting_for.items():
+        console.print(f"waiting: {stage} needs the ratings of people at {path}", highlight=False, soft_wrap=True)
+
+
+def _print_reasons(console: Console, prepared: Prepared) -> None:
+    reasons: dict[tuple[str, str], int] = {}
+    for (stage, _), reason in prepared.status.reasons.items():
+        reasons[stage, reason] = reasons.get((stage, reason), 0) + 1
+    for (stage, reason), count in list(reasons.items())[:MAX_REASONS]:
+        console.print(f"stale: {stage} x{count}: {reason}", highlight=False, soft_wrap=True, markup=False)
+    if len(reasons) > MAX_REASONS:
+        console.print(f"... and {len(reasons) - MAX_REASONS} more reasons (--json for counts)")
+
+
+def print_result(project: Project, key: str) -> None:
+    """Print what a result is, from what it came, and what it holds."""
+    folder = find_result(project, key)
+    meta = read_json(folder / "meta.json")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{meta['stage']}/{meta['key']}[/bold]  {folder}")
+    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(meta["started"]))
+    peak = meta["peak_memory_bytes"] / 1e6
+    console.print(f"made {made} in {meta['seconds']:.1f} s, peak memory {peak:.0f} MB, on {meta['machine']}, Python {meta['python']}")
+    for title, content in _sections(meta):
+        console.print(f"[bold]{title}[/bold]")
+        for line in content or ["(none)"]:
+            console.print(f"  {line}", markup=False)
+
+
+def _sections(meta: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    flat = json.dumps(meta["slice"], indent=1, ensure_ascii=False).splitlines()[1:-1]
+    outputs = [f"{name}  {facts['size']} bytes  {facts['sha256'][:12]}" for name, facts in meta["outputs"].items()]
+    versions = [f"{name} {version}" for name, version in {**meta["code"], **meta["libraries"]}.items()]
+    sections = [
+        ("settings", [line.strip().rstrip(",") for line in flat]),
+        ("files", [f"{name} {checksum[:12]}" for name, checksum in meta["files"].items()]),
+        ("made from", list(meta["inputs"])),
+        ("code and libraries", versions),
+        ("holds", outputs),
+        ("notes", meta["notes"]),
+    ]
+    if meta["accepted"]:
+        sections.append(("counts as an older version by assay accept", meta["accepted"]))
+    return sections
+
+
+def find_result(project: Project, key: str) -> Path:
+    """Return the folder of the one result whose key starts with `key`; AssayError otherwise."""
+    name = key.rsplit("/", 1)[-1]
+    found = [p for p in sorted(project.results.glob(f"*/{name}*")) if (p / "meta.json").is_file()]
+    if not found:
+        raise AssayError(f"no result {key!r} in {project.results}: points.csv of a sweep lists the keys")
+    if len(found) > 1:
+        raise AssayError(f"{key!r} fits {len(found)} results: {', '.join(p.parent.name + '/' + p.name for p in found[:5])}")
+    return found[0]

@@ -1,0 +1,252 @@
+"""Weights & Biases runs of a sweep: one a point and one for the comparison, all from one process."""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from pipeline.errors import AssayError
+from pipeline.statistics.comparison import PROTOCOL, Comparison
+
+Mode = Literal["offline", "online"]
+MAX_TABLE_ROWS = 10_000
+MAX_TAG = 64
+MAX_PROJECT = 128
+FORBIDDEN = frozenset("/\\#?%:")
+
+
+@dataclass(frozen=True)
+class PointRecord:
+    """What is logged of one point: key is its scoring key, factors say which cell it is.
+
+    scores: method, unit, description, estimate, n_images, n_ratings, flags; one row a unit.
+    results: the key of each stage's result. config: plain data (what JSON can hold).
+    """
+
+    key: str
+    config: Mapping[str, Any]
+    factors: Mapping[str, str]
+    scores: pd.DataFrame
+    tags: tuple[str, ...] = ()
+    results: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """What is logged of the whole sweep: key is its comparison key, figure a PNG file."""
+
+    name: str
+    key: str
+    comparison: Comparison
+    figure: Path
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as it was written: its id and name at W&B and its local folder."""
+
+    id: str
+    name: str
+    directory: Path
+
+
+def log_sweep(
+    points: Sequence[PointRecord],
+    sweep: SweepRecord,
+    *,
+    project: str,
+    entity: str | None = None,
+    mode: Mode = "offline",
+    directory: Path,
+) -> list[RunRecord]:
+    """Log one run a point and one for the sweep under `directory`/wandb; return them in that order.
+
+    A run's id depends on project, sweep name and key alone: logging again replaces the run, at W&B
+    and here. Points with the same key are one run. Offline opens no connection at all; `wandb sync`
+    uploads the folders later, from wherever they were moved to. Ends the process's W&B session.
+    Raises AssayError for names that W&B refuses, and where online has no login or no connection.
+    """
+    _check_names(project, points, sweep)
+    distinct = {point.key: point for point in points}
+    with _session(project, entity, mode, sweep.name, directory) as session:
+        runs = [_log_point(session, point, sweep) for point in distinct.values()]
+        return [*runs, _log_comparison(session, sweep)]
+
+
+def run_id(project: str, sweep: str, kind: str, key: str) -> str:
+    """Return the id of a run: 16 hex digits of sha256 over project, sweep name, kind and key."""
+    return hashlib.sha256("\x1f".join((project, sweep, kind, key)).encode()).hexdigest()[:16]
+
+
+def point_summary(point: PointRecord, comparison: Comparison) -> dict[str, Any]:
+    """Return the numbers of a point: mean_estimate, n_units, n_missing, n_ratings, rce, result keys.
+
+    Nulls (no scored unit, no known truth) are left out.
+    """
+    estimates = point.scores["estimate"].to_numpy(dtype=np.float64)
+    scored = estimates[~np.isnan(estimates)]
+    summary = {
+        "mean_estimate": float(np.mean(scored)) if len(scored) else None,
+        "n_units": len(scored),
+        "n_missing": len(estimates) - len(scored),
+        "n_ratings": int(point.scores["n_ratings"].sum()),
+        "rce": _rce(point, comparison),
+        "key": point.key,
+        **{f"results/{stage}": key for stage, key in point.results.items()},
+    }
+    return {name: value for name, value in summary.items() if value is not None}
+
+
+def sweep_summary(comparison: Comparison) -> dict[str, Any]:
+    """Return the best method overall, its mean and p_first; one of each per way of judging."""
+    methods = comparison.methods
+    best = methods[(methods["level"] == "overall") & (methods["rank"] == 1)]
+    protocols = [name for name in comparison.factors if name.split(".")[0] in PROTOCOL]
+    varying = [name for name in protocols if len(set(best[name])) > 1]
+    summary: dict[str, Any] = {}
+    for _, row in best.iterrows():
+        end = "".join(f"/{row[name]}" for name in varying)
+        summary[f"best_method{end}"] = row["method"]
+        summary[f"best_mean{end}"] = row["mean"]
+        summary[f"p_first{end}"] = row["p_first"]
+    return {name: value for name, value in summary.items() if not pd.isna(value)}
+
+
+@dataclass(frozen=True)
+class _Session:
+    settings: Any
+    sweep: str
+
+    @contextmanager
+    def run(
+        self, kind: str, key: str, name: str, config: Mapping[str, Any], tags: Sequence[str]
+    ) -> Iterator[tuple[Any, RunRecord]]:
+        """Open a run in a fresh folder; on leaving, what only debugs W&B itself is removed."""
+        import wandb
+
+        settings = self.settings.model_copy()
+        identity = run_id(str(settings.project), self.sweep, kind, key)
+        for stale in Path(settings.wandb_dir).glob(f"*run-*-{identity}"):
+            shutil.rmtree(stale)
+        run = wandb.init(
+            id=identity,
+            name=name,
+            group=self.sweep,
+            job_type=kind,
+            tags=list(tags),
+            config=dict(config),
+            settings=settings,
+        )
+        folder = Path(run.settings.sync_dir)
+        with run:
+            yield run, RunRecord(identity, name, folder)
+        for leftover in ("logs", "tmp"):
+            shutil.rmtree(folder / leftover, ignore_errors=True)
+
+
+@contextmanager
+def _session(project: str, entity: str | None, mode: Mode, sweep: str, directory: Path) -> Iterator[_Session]:
+    """Start W&B's service with settings that record our data and nothing of the machine."""
+    import wandb
+
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = wandb.Settings(
+        mode=mode,
+        project=project,
+        entity=entity,
+        root_dir=str(directory.resolve()),
+        reinit="create_new",
+        console="off",
+        silent=True,
+        symlink=False,
+        disable_code=True,
+        disable_git=True,
+        disable_job_creation=True,
+        save_code=False,
+        x_disable_machine_info=True,
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_disable_viewer=mode == "offline",
+        x_save_requirements=False,
+    )
+    try:
+        # Without this the process-wide mode stays online, and an offline run still sends telemetry.
+        wandb.setup(settings=settings)
+        yield _Session(settings, sweep)
+    except wandb.Error as error:
+        raise AssayError(
+            f"tracking.mode={mode}: W&B says '{error}'. Log in with `wandb login`, or set "
+            "tracking.mode=offline and upload later with `wandb sync`"
+        ) from error
+    finally:
+        wandb.teardown()
+        for leftover in (directory / "wandb").glob("debug*.log"):
+            leftover.unlink()
+
+
+def _log_point(session: _Session, point: PointRecord, sweep: SweepRecord) -> RunRecord:
+    methods = dict.fromkeys(str(method) for method in point.scores["method"])
+    name = " ".join([*point.factors.values(), *methods])
+    config = {**point.config, "factors": dict(point.factors)}
+    with session.run("point", point.key, name, config, point.tags) as (run, record):
+        run.log({"scores": _table(run, "scores", point.scores)})
+        run.summary.update(point_summary(point, sweep.comparison))
+    return record
+
+
+def _log_comparison(session: _Session, sweep: SweepRecord) -> RunRecord:
+    import wandb
+
+    with session.run("sweep", sweep.key, sweep.name, sweep.config, sweep.tags) as (run, record):
+        tables = {
+            "methods": sweep.comparison.methods,
+            "pairs": sweep.comparison.pairs,
+            "errors": sweep.comparison.errors,
+        }
+        logged = {name: _table(run, name, table) for name, table in tables.items() if len(table)}
+        run.log({**logged, "figure": wandb.Image(str(sweep.figure))})
+        run.summary.update({**sweep_summary(sweep.comparison), "key": sweep.key})
+    return record
+
+
+def _table(run: Any, name: str, table: pd.DataFrame) -> Any:
+    """Return a wandb.Table of the first 10,000 rows; what was left out is counted in the summary."""
+    import wandb
+
+    if (left_out := len(table) - MAX_TABLE_ROWS) > 0:
+        run.summary[f"{name}_rows_left_out"] = left_out
+    shown = table.head(MAX_TABLE_ROWS).astype(object)
+    rows = shown.where(shown.notna(), None).to_numpy()
+    logged: Any = wandb.Table(columns=list(table.columns), data=rows, allow_mixed_types=True)
+    # Bound now, the table is a file of the run; else W&B would stage a copy in the user's home and
+    # note that absolute path, so that a moved folder could not be synced.
+    logged.bind_to_run(run, name, 0)
+    return logged
+
+
+def _rce(point: PointRecord, comparison: Comparison) -> float | None:
+    errors = comparison.errors[comparison.errors["level"] == "cell"]
+    for name in comparison.factors:
+        errors = errors[errors[name] == point.factors.get(name)]
+    methods = set(point.scores["method"])
+    errors = errors[errors["method"] == (methods.pop() if len(methods) == 1 else "all")]
+    return None if errors.empty or np.isnan(errors["rce"].iloc[0]) else float(errors["rce"].iloc[0])
+
+
+def _check_names(project: str, points: Sequence[PointRecord], sweep: SweepRecord) -> None:
+    if not project or len(project) > MAX_PROJECT or FORBIDDEN & set(project):
+        raise AssayError(
+            f"tracking.project={project!r}: W&B takes 1 to {MAX_PROJECT} characters, none of "
+            + " ".join(sorted(FORBIDDEN))
+        )
+    for tag in [*sweep.tags, *(tag for point in points for tag in point.tags)]:
+        if not 1 <= len(tag) <= MAX_TAG:
+            raise AssayError(f"the tag {tag!r} has {len(tag)} characters; W&B takes 1 to {MAX_TAG}")

@@ -1,0 +1,1 @@
+"""Text-image models that say how likely a text is true of an image."""

@@ -1,0 +1,1 @@
+"""One module a stage: read inputs, call one function, write outputs."""
