@@ -44,7 +44,9 @@ def _read_overrides(overrides: Sequence[str]) -> "Sweep":
     if len(names) != 1:
         from pipeline.plan.sweep import sweep_names
 
-        raise AssayError(f"give one sweep: sweep=NAME, where NAME is one of {', '.join(sweep_names(project.conf))}")
+        raise AssayError(
+            f"give one sweep: sweep=NAME, where NAME is one of {', '.join(sweep_names(project.conf))}"
+        )
     return expand_sweep(project.conf, names[0], [text for text in overrides if not text.startswith("sweep=")])
 
 
@@ -56,7 +58,9 @@ def _prepare(overrides: Sequence[str]) -> "Prepared":
 
 @cli.command()
 @click.argument("overrides", nargs=-1, required=True)
-@click.option("--cores", type=click.IntRange(min=1), default=None, help="Jobs at once (default: the profile's).")
+@click.option(
+    "--cores", type=click.IntRange(min=1), default=None, help="Jobs at once (default: the profile's)."
+)
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--profile", default="default", show_default=True, help="A folder under profiles/.")
 def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str) -> None:
@@ -97,7 +101,8 @@ def show(key: str) -> None:
 def clean(unreachable: bool, intermediate: bool, yes: bool, overrides: tuple[str, ...]) -> None:
     """List, and with --yes delete, results that are not needed. Studies are never touched.
 
-    Sweeps that you ran with overrides are reached by naming them: assay clean --unreachable sweep=emoji dataset.root=...
+    A sweep that was run with overrides is reached by naming it with them:
+    assay clean --unreachable sweep=emoji dataset.root=...
     """
     from pipeline.plan.cleaning import find_intermediate, find_unreachable, remove
 
@@ -113,7 +118,9 @@ def clean(unreachable: bool, intermediate: bool, yes: bool, overrides: tuple[str
     total = sum(found.results.values()) / 1e6
     if yes:
         remove(project, found)
-    click.echo(f"{len(found.results)} results, {total:.1f} MB {'deleted' if yes else '(dry run: --yes deletes them)'}")
+    click.echo(
+        f"{len(found.results)} results, {total:.1f} MB {'deleted' if yes else '(dry run: --yes deletes them)'}"
+    )
 
 
 @cli.command()
@@ -143,7 +150,9 @@ def accept(kind: str, stage: str, undo: bool) -> None:
     project = find_project(Path.cwd())
     entries = undo_changes(project, stage, kind) if undo else accept_changes(project, stage, kind)
     for entry in entries:
-        click.echo(f"{'undone' if undo else 'accepted'}: {entry.stage}: {entry.component} {entry.old} -> {entry.new}")
+        click.echo(
+            f"{'undone' if undo else 'accepted'}: {entry.stage}: {entry.component} {entry.old} -> {entry.new}"
+        )
 
 
 @cli.group()

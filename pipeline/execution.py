@@ -3,6 +3,7 @@
 Also `python -m pipeline.execution PLAN STAGE BATCH`, for stages with a process of their own.
 """
 
+import copy
 import importlib
 import os
 import platform
@@ -26,6 +27,7 @@ from pipeline.plan.project import Project, find_project
 from pipeline.plan.store import QUARANTINE, Store
 
 Config = dict[str, Any]
+PASSED_OVER = "passed over"
 
 
 def run_batch(plan: Plan, batch_id: str) -> None:
@@ -53,7 +55,10 @@ def _passes(batch: Batch) -> list[list[Job]]:
 
 def _note_failure(plan: Plan, jobs: Sequence[Job], message: str) -> None:
     for job in jobs:
-        write_json(plan.folder / "failures" / f"{job.stage}-{job.key}.json", {"stage": job.stage, "key": job.key, "message": message})
+        write_json(
+            plan.folder / "failures" / f"{job.stage}-{job.key}.json",
+            {"stage": job.stage, "key": job.key, "message": message},
+        )
 
 
 def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
@@ -87,10 +92,10 @@ def _check_unchanged(jobs: Sequence[Job]) -> None:
     for job in jobs:
         for module, fingerprint in job.code.items():
             if source(module) and prints.fingerprint(module) != fingerprint:
-                raise AssayError(f"{job.stage}/{job.key}: code changed since planning ({module}); run the same command again")
+                raise AssayError(f"code changed since planning ({module}); run the same command again")
         for library, version in job.libraries.items():
             if installed_version(library) != version:
-                raise AssayError(f"{job.stage}/{job.key}: {library} changed since planning; run the same command again")
+                raise AssayError(f"{library} changed since planning; run the same command again")
 
 
 def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[str, str]]:
@@ -98,7 +103,7 @@ def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[st
     consumed = {}
     for stage, key in job.upstream:
         if not store.exists(stage, key):
-            raise AssayError(f"{job.stage}/{job.key} was passed over: its input {stage}/{key} is not there")
+            raise AssayError(f"{PASSED_OVER}: its input {stage}/{key} is not there")
         if damage := store.damage(stage, key, thorough=True):
             moved = store.quarantine(stage, key)
             raise AssayError(
@@ -114,7 +119,7 @@ def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[st
 def stage_config(job: Job) -> Config:
     """Return what a stage sees of the config: its frozen slice, its paths and its speed keys, nested."""
     config: Config = {}
-    for key, value in (*job.slice.items(), *job.speed.items()):
+    for key, value in copy.deepcopy([*job.slice.items(), *job.speed.items()]):
         _set(config, key, value)
     for key, value in job.paths.items():
         _set(config, key, Path(value))
@@ -132,7 +137,9 @@ def _set(config: Config, dotted: str, value: Any) -> None:
 def _call(project: Project, jobs: Sequence[Job], folders: Sequence[Path]) -> list[list[str]]:
     module = importlib.import_module(f"pipeline.stages.{jobs[0].stage}")
     inputs: dict[str, Any] = {
-        stage: [project.result(stage, key) for key in keys] if isinstance(keys, list) else project.result(stage, keys)
+        stage: [project.result(stage, key) for key in keys]
+        if isinstance(keys, list)
+        else project.result(stage, keys)
         for stage, keys in jobs[0].inputs.items()
     }
     configs = [stage_config(job) for job in jobs]
@@ -168,7 +175,11 @@ def write_meta(
         "code": job.code,
         "libraries": job.libraries,
         "files": job.files,
-        "accepted": [f"{kind} {name} {value}" for kind, name, value in versions if accepted.used(job.stage, kind, name, value)],
+        "accepted": [
+            f"{kind} {name} {value}"
+            for kind, name, value in versions
+            if accepted.used(job.stage, kind, name, value)
+        ],
         "outputs": outputs,
         "notes": list(notes),
         **facts,

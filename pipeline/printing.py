@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pipeline.errors import AssayError
 from pipeline.files import read_json
+from pipeline.plan.accepted import Accepted
 from pipeline.plan.project import Project
 from pipeline.plan.stages import STAGES
 from pipeline.plan.workflow import Prepared
@@ -33,7 +34,9 @@ def print_plan(prepared: Prepared) -> None:
     console.print(table)
     _print_reasons(console, prepared)
     for (stage, _), path in status.waiting_for.items():
-        console.print(f"waiting: {stage} needs the ratings of people at {path}", highlight=False, soft_wrap=True)
+        console.print(
+            f"waiting: {stage} needs the ratings of people at {path}", highlight=False, soft_wrap=True
+        )
 
 
 def _print_reasons(console: Console, prepared: Prepared) -> None:
@@ -54,8 +57,14 @@ def print_result(project: Project, key: str) -> None:
     console.print(f"[bold]{meta['stage']}/{meta['key']}[/bold]  {folder}")
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(meta["started"]))
     peak = meta["peak_memory_bytes"] / 1e6
-    console.print(f"made {made} in {meta['seconds']:.1f} s, peak memory {peak:.0f} MB, on {meta['machine']}, Python {meta['python']}")
-    for title, content in _sections(meta):
+    machine = f"{meta['machine']}, Python {meta['python']}"
+    console.print(f"made {made} in {meta['seconds']:.1f} s, peak memory {peak:.0f} MB, on {machine}")
+    later = [
+        f"{entry.component} {entry.new} counts as {entry.old}"
+        for entry in Accepted(project.root / "accepted.json").entries
+        if entry.stage == meta["stage"] and entry.old in (*meta["code"].values(), *meta["libraries"].values())
+    ]
+    for title, content in [*_sections(meta), *([("assay accept", later)] if later else [])]:
         console.print(f"[bold]{title}[/bold]")
         for line in content or ["(none)"]:
             console.print(f"  {line}", markup=False)
@@ -63,7 +72,9 @@ def print_result(project: Project, key: str) -> None:
 
 def _sections(meta: dict[str, Any]) -> list[tuple[str, list[str]]]:
     flat = json.dumps(meta["slice"], indent=1, ensure_ascii=False).splitlines()[1:-1]
-    outputs = [f"{name}  {facts['size']} bytes  {facts['sha256'][:12]}" for name, facts in meta["outputs"].items()]
+    outputs = [
+        f"{name}  {facts['size']} bytes  {facts['sha256'][:12]}" for name, facts in meta["outputs"].items()
+    ]
     versions = [f"{name} {version}" for name, version in {**meta["code"], **meta["libraries"]}.items()]
     sections = [
         ("settings", [line.strip().rstrip(",") for line in flat]),
@@ -85,5 +96,7 @@ def find_result(project: Project, key: str) -> Path:
     if not found:
         raise AssayError(f"no result {key!r} in {project.results}: points.csv of a sweep lists the keys")
     if len(found) > 1:
-        raise AssayError(f"{key!r} fits {len(found)} results: {', '.join(p.parent.name + '/' + p.name for p in found[:5])}")
+        raise AssayError(
+            f"{key!r} fits {len(found)} results: {', '.join(p.parent.name + '/' + p.name for p in found[:5])}"
+        )
     return found[0]

@@ -4,6 +4,8 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +13,15 @@ from pathlib import Path
 from rich.console import Console
 
 from pipeline.errors import AssayError
+from pipeline.execution import PASSED_OVER
 from pipeline.plan.batches import Plan
 from pipeline.plan.project import Project
 from pipeline.plan.sweep import Sweep
 from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
 from pipeline.printing import print_plan
+
+POLL = 0.2
+"""Seconds between looks at the markers."""
 
 ROUNDS = 3
 """Plans at most: one, and one more where a damaged or rebuilt input asks for it, twice."""
@@ -61,18 +67,40 @@ def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str)
 
 
 def _snakemake(project: Project, plan: Plan, cores: int | None, profile: str) -> None:
+    """Let Snakemake run a plan: with its live display on a terminal, else with a line a finished stage."""
     command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile"]
     command += ["--profile", f"profiles/{profile}", "--config", f"plan={plan.path}"]
     command += [] if cores is None else ["--cores", str(cores)]
+    paths = [str(project.root), os.environ.get("PYTHONPATH")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if sys.stderr.isatty():
-        command += ["--logger", "rich"]
-    log = plan.folder / "snakemake.log"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(project.root), os.environ.get("PYTHONPATH")]))}
-    if sys.stderr.isatty():
-        subprocess.run(command, cwd=project.root, env=environment, check=False)
+        subprocess.run([*command, "--logger", "rich"], cwd=project.root, env=environment, check=False)
         return
-    with log.open("w") as stream:
-        subprocess.run(command, cwd=project.root, env=environment, check=False, stdout=stream, stderr=stream)
+    with (
+        (plan.folder / "snakemake.log").open("w") as log,
+        subprocess.Popen(command, cwd=project.root, env=environment, stdout=log, stderr=log) as process,
+    ):
+        _watch(process, plan)
+
+
+def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
+    """Print a line when a stage of the plan has ended, until the process ends."""
+    started, told = time.monotonic(), set[str]()
+    left: dict[str, list[Path]] = {}
+    for batch in plan.batches.values():
+        left.setdefault(batch.stage, []).append(Path(plan.marker(batch)))
+    ended = False
+    while not ended:
+        ended = process.poll() is not None
+        for stage, markers in left.items():
+            if stage not in told and all(marker.is_file() for marker in markers):
+                told.add(stage)
+                print(
+                    f"{time.monotonic() - started:7.1f} s  {stage} done ({len(told)} of {len(left)} stages)",
+                    flush=True,
+                )
+        if not ended:
+            time.sleep(POLL)
 
 
 def _report(prepared: Prepared) -> int:
@@ -84,7 +112,9 @@ def _report(prepared: Prepared) -> int:
         console.print(f"note: {line}", markup=False)
     if folder:
         table = folder / "methods.txt"
-        console.print(f"all {len(prepared.build.points)} points are there; tables and figure: {_latest(folder)}")
+        console.print(
+            f"all {len(prepared.build.points)} points are there; tables and figure: {_latest(folder)}"
+        )
         if table.is_file():
             print(table.read_text(encoding="utf-8"), end="")
     return 0
@@ -95,22 +125,30 @@ def _latest(folder: Path) -> str:
 
 
 def notes(prepared: Prepared) -> Iterator[str]:
-    """Yield what the stages noted about the results of a sweep."""
-    for stage, key in prepared.build.jobs:
+    """Yield what the stages noted about the results of a sweep, and which stand for accepted newer code."""
+    for (stage, key), job in prepared.build.jobs.items():
         meta = prepared.store.meta(stage, key)
         if meta:
             yield from (f"{stage}: {line}" for line in meta["notes"])
-            yield from (f"{stage}: counts as an older version by assay accept: {line}" for line in meta["accepted"])
+            for made, now in ((meta["code"], job.code), (meta["libraries"], job.libraries)):
+                changed = [
+                    f"{name} {made.get(name)} counts as {now[name]}"
+                    for name in now
+                    if made.get(name) != now[name]
+                ]
+                yield from (f"{stage}: {line} by assay accept" for line in changed)
 
 
 def _report_failures(prepared: Prepared, plan: Plan) -> int:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     failed = failures(plan)
-    own = [row for row in failed if "was passed over: its input" not in row["message"]]
-    for message in dict.fromkeys(f"{row['stage']}: {row['message']}" for row in own):
-        console.print(f"failed: {message}", markup=False)
+    own = [row for row in failed if not row["message"].startswith(PASSED_OVER)]
+    for message, count in Counter(f"{row['stage']}: {row['message']}" for row in own).items():
+        console.print(f"failed: {message}{f' (x{count})' if count > 1 else ''}", markup=False)
     left = len(prepared.status.to_run)
-    console.print(f"{left} results are not there; what was made is kept, and the same command goes on from here.")
+    console.print(
+        f"{left} results are not there; what was made is kept, and the same command goes on from here."
+    )
     log = plan.folder / "snakemake.log"
     if not own and log.is_file():
         console.print(f"Snakemake's log: {log}")

@@ -38,10 +38,17 @@ def _parts(prepared: Prepared) -> dict[str, tuple[Path, Path]]:
     for point in prepared.build.points:
         part, keys = part_of(point.values), point.keys
         if "sampling" not in keys or "images" not in keys:
-            raise AssayError(f"the point {' '.join(point.overrides)} draws no images: freeze a sweep with scoring=crowd")
-        here = prepared.project.result("sampling", keys["sampling"]), prepared.project.result("images", keys["images"])
+            raise AssayError(
+                f"the point {' '.join(point.overrides)} draws no images: freeze a sweep with scoring=crowd"
+            )
+        here = (
+            prepared.project.result("sampling", keys["sampling"]),
+            prepared.project.result("images", keys["images"]),
+        )
         if parts.get(part, here) != here:
-            raise AssayError(f"two points of the sweep are the part {part} of the study; freeze them as two studies")
+            raise AssayError(
+                f"two points of the sweep are the part {part} of the study; freeze them as two studies"
+            )
         if not (here[0] / "meta.json").is_file():
             raise AssayError(f"sampling/{keys['sampling']} is not there yet: run the sweep first")
         parts[part] = here
@@ -50,7 +57,9 @@ def _parts(prepared: Prepared) -> dict[str, tuple[Path, Path]]:
 
 def _write(parts: dict[str, tuple[Path, Path]], folder: Path) -> None:
     study = pd.concat([pd.read_parquet(f / "study.parquet").assign(part=p) for p, (f, _) in parts.items()])
-    undrawn = pd.concat([pd.read_parquet(f / "undrawn.parquet").assign(part=p) for p, (f, _) in parts.items()])
+    undrawn = pd.concat(
+        [pd.read_parquet(f / "undrawn.parquet").assign(part=p) for p, (f, _) in parts.items()]
+    )
     study.to_parquet(folder / "study.parquet", index=False)
     undrawn.to_parquet(folder / "undrawn.parquet", index=False)
     tasks = study[["image_id", "description"]].drop_duplicates(ignore_index=True)
@@ -61,6 +70,9 @@ def _write(parts: dict[str, tuple[Path, Path]], folder: Path) -> None:
 
 
 def _checksums(parts: dict[str, tuple[Path, Path]], drawn: set[str]) -> pd.DataFrame:
-    tables = [pd.read_parquet(f / "images.parquet", columns=["image_id", "checksum"]) for f in {i for _, i in parts.values()}]
+    tables = [
+        pd.read_parquet(f / "images.parquet", columns=["image_id", "checksum"])
+        for f in {i for _, i in parts.values()}
+    ]
     table = pd.concat(tables).drop_duplicates()
     return table[table["image_id"].isin(drawn)].sort_values("image_id")

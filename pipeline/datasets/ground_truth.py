@@ -175,6 +175,7 @@ def _devkit(path: Path, root: Path, classes: Classes) -> Truth:
 
 def _devkit_synsets(path: Path, root: Path) -> dict[int, str]:
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
     meta = next((root / name for name in listed(root, (".mat",)).files if Path(name).name == META), None)
     if meta is None:
@@ -186,5 +187,5 @@ def _devkit_synsets(path: Path, root: Path) -> dict[int, str]:
         table = loadmat(meta, squeeze_me=True)["synsets"]
         pairs = zip(table["ILSVRC2012_ID"], table["WNID"], strict=True)
         return {int(number): str(synset) for number, synset in pairs}
-    except (KeyError, ValueError, TypeError, OSError, NotImplementedError) as error:
+    except (KeyError, ValueError, TypeError, OSError, NotImplementedError, MatReadError) as error:
         raise AssayError(f"{meta} is not the devkit's {META}: {error}") from error

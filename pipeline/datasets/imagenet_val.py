@@ -104,12 +104,13 @@ def _found(root: Path, name: str, row: int, column: str, cell: Cell) -> Found:
 
 
 def _from_shards(images: pd.DataFrame, root: Path, classes: Classes) -> tuple[list[int], tuple[str, ...]]:
-    told: dict[tuple[str, int], object] = {}
+    told: dict[tuple[str, int], int] = {}
     for name in images["path"].unique():
         column = _label_column(root / name)
-        told.update(((name, row), value) for row, (value,) in enumerate(values(root / name, [column])))
-    rows = [(name, row_of(member)) for name, member in zip(images["path"], images["member"], strict=True)]
-    return [classes.index_of(told[name, row], f"{root / name}, row {row}") for name, row in rows], ()
+        for row, (value,) in enumerate(values(root / name, [column])):
+            told[name, row] = classes.index_of(value, f"{root / name}, row {row}, column {column!r}")
+    rows = zip(images["path"], images["member"], strict=True)
+    return [told[name, row_of(member)] for name, member in rows], ()
 
 
 def _label_column(path: Path) -> str:

@@ -98,9 +98,9 @@ def _check(path: Path, wanted: dict[str, str | None]) -> None:
 
 def _found(root: Path, files: tuple[str, ...], column: str, id_column: str | None) -> Iterator[Found]:
     for name in files:
-        for row, (cell, own) in enumerate(values(root / name, [column, id_column or column])):
-            image_id = _id(root, name, row, own if id_column else None, id_column)
-            yield _image(root, name, row, column, image_id, cell)
+        for row, cells in enumerate(values(root / name, [column, id_column] if id_column else [column])):
+            image_id = _id(root, name, row, cells[-1], id_column)
+            yield _image(root, name, row, column, image_id, cells[0])
 
 
 def _id(root: Path, name: str, row: int, own: object, id_column: str | None) -> str:

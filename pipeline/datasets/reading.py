@@ -54,7 +54,7 @@ class ImageReader:
         """Return the encoded bytes of image `i`; AssayError if they are gone or not those of the manifest."""
         try:
             encoded = self._bytes(i)
-        except (OSError, LookupError, ValueError, zipfile.BadZipFile, Undecodable) as error:
+        except (AssayError, OSError, LookupError, ValueError, zipfile.BadZipFile, Undecodable) as error:
             raise AssayError(f"image {self._ids[i]!r} ({self._place(i)}) cannot be read: {error}") from error
         if hashlib.sha256(encoded).hexdigest() != self._checksums[i]:
             raise AssayError(

@@ -96,8 +96,8 @@ def soft_wpmi(
     .998 - .028 (B - 1) / B, and .97 itself is never reached: .97028 for B = 100, as in the authors' code.
 
     Sums are float64. Memory beyond the result is bounded by two blocks of 64 MiB (or one column), never
-XX
-    appendix; the constants are the defaults of the authors' code.
+    by N x T. Source: Oikarinen and Weng, CLIP-Dissect, ICLR 2023 (arXiv 2204.10965), soft-WPMI; the
+    constants are the defaults of the authors' code.
     """
     images = most_active(activations, top)
     inclusion = inclusion_probabilities(len(images))

@@ -10,6 +10,7 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from pipeline.errors import AssayError
+from pipeline.models.images import Transform
 from pipeline.models.loaded import Loaded
 from pipeline.models.weights import load_by_order, local_path, read, seeded
 
@@ -24,12 +25,21 @@ def load(*, arch: str, weights: Mapping[str, Any], input_size: int | None) -> Lo
     _check_arch(arch)
     with seeded(weights.get("seed", 0)):
         module = _build(arch, weights, _size_arguments(arch, input_size)).eval()
-    config: dict[str, Any] = resolve_model_data_config(module)  # type: ignore[no-untyped-call]
-    if input_size is not None:
-        config["input_size"] = (3, input_size, input_size)
-    transform = create_transform(**config, is_training=False)
+    config = preprocessing(module, input_size)
     prefix = int(getattr(module, "num_prefix_tokens", 0) or 0)
-    return Loaded(module, transform, input_size=int(config["input_size"][-1]), n_prefix_tokens=prefix)
+    return Loaded(module, transform(config), int(config["input_size"][-1]), n_prefix_tokens=prefix)
+
+
+def preprocessing(module: nn.Module, input_size: int | None) -> dict[str, Any]:
+    """Return the data settings that the module's weights expect, at another size if it is given."""
+    config: dict[str, Any] = resolve_model_data_config(module)  # type: ignore[no-untyped-call]
+    return config if input_size is None else config | {"input_size": (3, input_size, input_size)}
+
+
+def transform(config: Mapping[str, Any]) -> Transform:
+    """Return the evaluation transform of these data settings."""
+    made: Transform = create_transform(**config, is_training=False)
+    return made
 
 
 def _check_arch(arch: str) -> None:

@@ -22,11 +22,15 @@ class Accepted:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.entries: list[Acceptance] = [Acceptance(**row) for row in read_json(path)] if path.is_file() else []
+        self.entries: list[Acceptance] = (
+            [Acceptance(**row) for row in read_json(path)] if path.is_file() else []
+        )
 
     def oldest(self, stage: str, kind: str, component: str, version: str) -> str:
         """Follow new -> old to the oldest; a version that was never accepted is its own."""
-        steps = {e.new: e.old for e in self.entries if (e.stage, e.kind, e.component) == (stage, kind, component)}
+        steps = {
+            e.new: e.old for e in self.entries if (e.stage, e.kind, e.component) == (stage, kind, component)
+        }
         while version in steps:
             version = steps.pop(version)
         return version

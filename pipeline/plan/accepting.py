@@ -30,7 +30,9 @@ def accept_changes(project: Project, stage: str, kind: str) -> list[Acceptance]:
         and accepted.oldest(stage, kind, component, now) != accepted.oldest(stage, kind, component, old)
     ]
     if not entries:
-        raise AssayError(f"no {kind} change to accept for {stage}: its newest results were made with what is here now")
+        raise AssayError(
+            f"no {kind} change to accept for {stage}: its newest results were made with what is here now"
+        )
     accepted.add(entries)
     return entries
 

@@ -38,11 +38,15 @@ def find_intermediate(project: Project, overrides: Sequence[str]) -> Found:
     needed: set[JobId] = set()
     big: set[JobId] = set()
     for sweep in prepared:
-        running = set(sweep.status.to_run) | {job for job, state in sweep.status.states.items() if state == "waiting"}
+        running = set(sweep.status.to_run) | {
+            job for job, state in sweep.status.states.items() if state == "waiting"
+        }
         needed |= {up for job in running for up in sweep.build.jobs[job].upstream}
         big |= {job for job in sweep.build.jobs if STAGES[job[0]][0].big}
     store = Store(project)
-    return Found({job: _size(project, job) for job in sorted(big - needed) if store.exists(*job)}, tuple(notes))
+    return Found(
+        {job: _size(project, job) for job in sorted(big - needed) if store.exists(*job)}, tuple(notes)
+    )
 
 
 def _named_sweeps(project: Project, overrides: Sequence[str]) -> tuple[list[Prepared], list[str]]:

@@ -52,7 +52,7 @@ class Composer:
     def compose(self, overrides: Sequence[str]) -> Composed:
         """Compose one point; raises AssayError that names the override, the place and the fix."""
         parsed = [self._parsed(text) for text in overrides]
-        choosing = tuple(o.input_line for o in parsed if not self._is_plain(o))
+        choosing = tuple(str(o.input_line) for o in parsed if not self._is_plain(o))
         base = self._base(choosing)
         values = [o for o in parsed if self._is_plain(o)]
         config = None if base.interpolated else _set_all(base.config, values)
@@ -63,7 +63,10 @@ class Composer:
         missing = [key for key, value in _leaves(config) if value == "???"]
         if missing:
             raise AssayError(
-                "\n".join(f"{key} ({where.get(key.split('.')[0], 'conf/config.yaml')}) is missing: set {key}=..." for key in missing)
+                "\n".join(
+                    f"{key} ({where.get(key.split('.')[0], 'conf/config.yaml')}) is missing: set {key}=..."
+                    for key in missing
+                )
             )
         return Composed(config, base.choices, where)
 
@@ -79,6 +82,7 @@ class Composer:
             and override.package is None
             and override.key_or_group not in self._groups
             and (override.value() is None or isinstance(override.value(), str | int | float | bool))
+            and "${" not in str(override.value())
         )
 
     def _base(self, overrides: tuple[str, ...]) -> _Base:
@@ -91,7 +95,7 @@ class Composer:
             with initialize_config_dir(str(self._conf), version_base="1.3"):
                 node = compose("config", overrides=list(overrides), return_hydra_config=True)
             choices = {
-                key: str(value)
+                str(key): str(value)
                 for key, value in OmegaConf.to_container(node.hydra.runtime.choices).items()  # type: ignore[union-attr]
                 if not str(key).startswith("hydra/")
             }
@@ -103,16 +107,20 @@ class Composer:
             raise AssayError(self._explain(overrides, error)) from None
         assert isinstance(plain, dict)
         return _Base(
-            {str(key): value for key, value in plain.items()}, choices, any(True for _ in interpolations(node))
+            {str(key): value for key, value in plain.items()},
+            choices,
+            any(True for _ in interpolations(node)),
         )
 
     def _explain(self, overrides: tuple[str, ...], error: Exception) -> str:
-        first = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else str(error).splitlines()[0]
+        first = (
+            " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else str(error).splitlines()[0]
+        )
         for override in (self._parsed(text) for text in overrides):
             key = override.key_or_group
             if key in self._groups and f"'{key}/{override.value()}'" in str(error).replace('"', "'"):
-                options = [path.stem for path in (self._conf / key).glob("*.yaml")]
-                return f"{override.input_line}: no file conf/{key}/{override.value()}.yaml; {nearest(str(override.value()), options)}"
+                option, options = str(override.value()), [p.stem for p in (self._conf / key).glob("*.yaml")]
+                return f"{key}={option}: no file conf/{key}/{option}.yaml; {nearest(option, options)}"
             if key in str(error) and ("Could not override" in first or "not in struct" in str(error)):
                 return f"{override.input_line}: unknown key {key!r}; {nearest(key, self._keys())}"
         return f"{' '.join(overrides)}: {first}"
@@ -191,11 +199,17 @@ def refuse_unstable(node: DictConfig) -> None:
             if ":" in name:
                 _refuse_resolver(key, text, name.split(":")[0].strip())
             elif "." in key and not name.startswith((".", key.split(".")[0] + ".")):
-                raise AssayError(f"{key}={text}: a group's value may not refer to another group; write the value itself")
+                raise AssayError(
+                    f"{key}={text}: a group's value may not refer to another group; write the value itself"
+                )
 
 
 def _refuse_resolver(key: str, text: str, resolver: str) -> None:
     if resolver != "oc.env":
-        raise AssayError(f"{key}={text}: the resolver {resolver!r} may change from run to run; write the value itself")
+        raise AssayError(
+            f"{key}={text}: the resolver {resolver!r} may change from run to run; write the value itself"
+        )
     if key.split(".")[-1] not in PATH_KEYS:
-        raise AssayError(f"{key}={text}: oc.env is for paths only ({', '.join(sorted(PATH_KEYS))}); write the value itself")
+        raise AssayError(
+            f"{key}={text}: oc.env is for paths only ({', '.join(sorted(PATH_KEYS))}); write the value itself"
+        )

@@ -12,10 +12,13 @@ from pipeline.plan.memory import Memory
 
 
 def matching(root: Path, patterns: Sequence[str]) -> list[Path]:
-    """List the files under `root` that match a pattern (`**/` is any depth), sorted, hidden ones left out."""
+    """List the files under `root` that match a pattern, sorted, hidden ones left out.
+
+    `**/*.png` is a suffix at any depth, in any case; a pattern without `**/` is a name in `root` itself.
+    """
     top = {p for p in patterns if not p.startswith("**/")}
     deep = [p.removeprefix("**/") for p in patterns if p.startswith("**/")]
-    suffixes = tuple(p[1:] for p in deep if p.startswith("*.") and "*" not in p[1:])
+    suffixes = tuple(pattern.removeprefix("*") for pattern in deep)
     found: list[Path] = []
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
@@ -24,7 +27,7 @@ def matching(root: Path, patterns: Sequence[str]) -> list[Path]:
         found += [
             here / name
             for name in files
-            if not name.startswith(".") and (name.endswith(suffixes) or (at_top and _any(name, top)))
+            if not name.startswith(".") and (name.lower().endswith(suffixes) or (at_top and _any(name, top)))
         ]
     return sorted(found)
 

@@ -8,14 +8,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from pipeline.errors import AssayError
 from pipeline.files import canonical
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.content import file_checksum, folder_checksum, packaged_file
 from pipeline.plan.fingerprint import PACKAGE, Fingerprints, source
 from pipeline.plan.memory import Memory
+from pipeline.plan.schema import Settings
 from pipeline.plan.stages import Stage, lookup
 from pipeline.plan.validation import Validated
 
@@ -98,7 +97,8 @@ class Slicer:
         libraries = {library: installed_version(library) for library in stage.libraries}
         oldest_code = {module: self._accepted.oldest(name, "code", module, fp) for module, fp in code.items()}
         oldest_libraries = {
-            library: self._accepted.oldest(name, "library", library, version) for library, version in libraries.items()
+            library: self._accepted.oldest(name, "library", library, version)
+            for library, version in libraries.items()
         }
         key = make_key(name, slice_, inputs, oldest_code, oldest_libraries, files)
         return Job(name, key, slice_, inputs, code, libraries, files, paths, speed)
@@ -147,14 +147,18 @@ class Slicer:
             self._slices[memo] = (slice_, paths, files)
         return self._slices[memo]
 
-    def _add_study(self, stage: Stage, point: Validated, paths: dict[str, str], files: dict[str, str]) -> None:
+    def _add_study(
+        self, stage: Stage, point: Validated, paths: dict[str, str], files: dict[str, str]
+    ) -> None:
         """Add the files of a frozen study; ratings that are not there yet are AWAITED."""
         if not stage.study:
             return
         name = lookup(point.values, "crowd.study")
         folder = self._root / "studies" / name
         if not folder.is_dir():
-            raise AssayError(f"crowd.study={name}: no folder {folder}; assay study freeze {name} sweep=... makes it")
+            raise AssayError(
+                f"crowd.study={name}: no folder {folder}; assay study freeze {name} sweep=... makes it"
+            )
         for file in stage.study:
             key = f"crowd.study.{file.split('.')[0]}"
             paths[key] = str(folder / file)
@@ -193,7 +197,7 @@ class Slicer:
         return {step: item for step, item in kept.items() if item is not None or value[step] is None}
 
     def _checksum(self, stage: str, key: str, path: Path, settings: Any) -> str | None:
-        content = settings.CONTENT if isinstance(settings, BaseModel) else {}
+        content = settings.CONTENT if isinstance(settings, Settings) else {}
         field_name = key.split(".", 1)[1] if "." in key else key
         memo = f"{stage}:{key}:{path}"
         if any(field_name in fields for fields in content.values()):

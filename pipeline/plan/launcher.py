@@ -1,4 +1,4 @@
-"""Hydra's launcher: a whole multirun is one DAG (`python -m pipeline -m model=a,b hydra/launcher=snakemake`)."""
+"""Hydra's launcher: `python -m pipeline -m model=a,b hydra/launcher=snakemake` is one DAG."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -115,7 +115,7 @@ def _add_sweep(
         if stage_name == "tracking":
             slice_["sweep"] = name
         scorings = sorted({p.keys[end] for p in points for end in ENDS[p.values["track"]]})
-        inputs: dict[str, str | list[str]] = {up: keys[up] if up in keys else scorings for up in stage.after}
+        inputs: dict[str, str | list[str]] = {up: keys.get(up, scorings) for up in stage.after}
         code = slicer.code(stage_name, stage, config, slice_)
         job = slicer.finish(stage_name, stage, slice_, inputs, code, {}, {}, {})
         keys[stage_name] = job.key
@@ -125,7 +125,9 @@ def _add_sweep(
 
 def _require_one(group: str, points: Sequence[PlannedPoint]) -> None:
     if len({canonical(p.values[group]) for p in points}) > 1:
-        raise AssayError(f"{group} varies within the sweep; it is one setting for the whole sweep, so give it once")
+        raise AssayError(
+            f"{group} varies within the sweep; it is one setting for the whole sweep, so give it once"
+        )
 
 
 def _point_rows(
@@ -136,8 +138,12 @@ def _point_rows(
         key = point.keys[ENDS[point.values["track"]][0]]
         row: dict[str, Any] = {"factors": point.factors, "variant": point.variant, "key": key}
         if with_settings:
-            settings = {k: v for k, v in point.values.items() if k not in ("loader", "device", "tracking", "stats")}
-            files = {name: sha for stage, k in point.keys.items() for name, sha in jobs[stage, k].files.items()}
+            settings = {
+                k: v for k, v in point.values.items() if k not in ("loader", "device", "tracking", "stats")
+            }
+            files = {
+                name: sha for stage, k in point.keys.items() for name, sha in jobs[stage, k].files.items()
+            }
             row |= {"settings": _checksummed(settings, files), "choices": point.choices, "keys": point.keys}
         rows.append(row)
     return sorted(rows, key=canonical)
@@ -153,20 +159,29 @@ def _checksummed(value: Any, files: Mapping[str, str], key: str = "") -> Any:
 
 
 def _swept_keys(overrides: Sequence[Point]) -> list[str]:
-    return [*dict.fromkeys(text.split("=")[0].lstrip("+") for point in overrides for text in point if text[0] != "~")]
+    return [
+        *dict.fromkeys(
+            text.split("=")[0].lstrip("+") for point in overrides for text in point if text[0] != "~"
+        )
+    ]
 
 
 def _factors(
     overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]
 ) -> list[dict[str, str]]:
     """Return for each point the value of every key that varies, and of dataset, model and layer."""
-    keys = [*ALWAYS, *(k for k in _swept_keys(overrides) if k not in ALWAYS and k.split(".")[0] not in NOT_FACTORS)]
+    keys = [
+        *ALWAYS,
+        *(k for k in _swept_keys(overrides) if k not in ALWAYS and k.split(".")[0] not in NOT_FACTORS),
+    ]
     rows = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]
     varying = {key for key in keys if key in ALWAYS or len({row[key] for row in rows}) > 1}
     return [{key: value for key, value in row.items() if key in varying} for row in rows]
 
 
-def _variants(overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]) -> list[str]:
+def _variants(
+    overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]
+) -> list[str]:
     """Return for each point the explainer settings that vary among points of the same explainer."""
     keys = [k for k in _swept_keys(overrides) if k.startswith("explainer.") and k not in TABLE_KEYS]
     values = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]

@@ -14,9 +14,8 @@ Content = dict[str, dict[str, tuple[str, ...]]]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
-IMAGE_FILES = tuple(
-    f"**/*{end}" for suffix in ("png", "jpg", "jpeg", "webp", "bmp", "gif") for end in (f".{suffix}", f".{suffix.upper()}")
-)
+IMAGE_FILES = tuple(f"**/*.{suffix}" for suffix in ("png", "jpg", "jpeg", "webp", "bmp", "gif"))
+"""Suffixes at any depth, in any case."""
 
 
 class Settings(BaseModel):
@@ -105,7 +104,7 @@ class ParquetSettings(DatasetSettings):
     id_column: str | None = None
     labels: ParquetAttributeSettings = ParquetAttributeSettings()
     CONTENT: ClassVar[Content] = {
-        "images": {"root": ("**/*.parquet",)},
+        "images": {"root": ("**/*.parquet", *IMAGE_FILES)},
         "labels": {"root": ("**/*.parquet",)},
     }
 
@@ -180,9 +179,7 @@ class TorchvisionSettings(Settings):
 
     name: Literal["torchvision"]
     arch: str
-    weights: Annotated[
-        TorchvisionWeights | FileWeights | RandomWeights, Field(discriminator="source")
-    ]
+    weights: Annotated[TorchvisionWeights | FileWeights | RandomWeights, Field(discriminator="source")]
     input_size: Count | None = None
     pool: Pool = "avg"
     dtype: Stored = "float32"
@@ -223,7 +220,7 @@ class SiglipTinySettings(Settings):
     name: Literal["siglip_tiny"]
     image_arch: str
     image_weights: Annotated[
-        HubWeights | FileWeights | PackageWeights, Field(discriminator="source")
+        HubWeights | FileWeights | PackageWeights | RandomWeights, Field(discriminator="source")
     ]
     input_size: Count
     width: Count
@@ -418,7 +415,8 @@ GROUPS: dict[str, Any] = {
     "sampler": Annotated[MgisSettings | UniformSettings | TopSettings, Field(discriminator="name")],
     "crowd": Annotated[SimulatedSettings | FilesSettings, Field(discriminator="name")],
     "aggregation": Annotated[
-        AvgSettings | MajoritySettings | BraggUniformSettings | BraggSiglipSettings, Field(discriminator="name")
+        AvgSettings | MajoritySettings | BraggUniformSettings | BraggSiglipSettings,
+        Field(discriminator="name"),
     ],
     "scoring": ScoringSettings,
     "evaluation": EvaluationSettings,

@@ -55,7 +55,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(
             reads=("dataset",),
             ignores=("dataset.labels",),
-            libraries=("pillow", "numpy"),
+            libraries=("pillow", "numpy", "pyarrow"),
             variants=DATASET,
             process=True,
         ),
@@ -64,7 +64,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(
             reads=("dataset",),
             after=("images",),
-            libraries=("pandas",),
+            libraries=("pandas", "pyarrow", "timm", "scipy"),
             variants=DATASET,
             process=True,
         ),
@@ -105,7 +105,8 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     ),
     "image_embeddings": (
         Stage(
-            reads=("scorer.name", "numerics"),
+            reads=("scorer", "numerics"),
+            ignores=("scorer.calibration",),
             after=("images", "scorer"),
             opens=("dataset.root",),
             speed=SPEED,
@@ -139,7 +140,8 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         ),
         Stage(
             when={"explainer.name": "clip_dissect"},
-            reads=("explainer", "scorer.name", "numerics"),
+            reads=("explainer", "scorer", "numerics"),
+            ignores=("scorer.calibration",),
             after=("images", "labels", "activations", "units", "scorer", "image_embeddings"),
             speed=SPEED,
             libraries=("torch", "open_clip_torch", "numpy"),
@@ -150,7 +152,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "probabilities": (
         Stage(
             when={"scorer.calibration.source": "fitted"},
-            reads=("scorer.name", "scorer.calibration", "numerics"),
+            reads=("scorer", "numerics"),
             after=("images", "labels", "scorer", "image_embeddings", "explanations"),
             speed=SPEED,
             libraries=("torch", "open_clip_torch", "numpy", "scipy"),
@@ -159,7 +161,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
             big=True,
         ),
         Stage(
-            reads=("scorer.name", "scorer.calibration", "numerics"),
+            reads=("scorer", "numerics"),
             after=("scorer", "image_embeddings", "explanations"),
             speed=SPEED,
             libraries=("torch", "open_clip_torch", "numpy"),

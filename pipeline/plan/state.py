@@ -10,6 +10,8 @@ from pipeline.plan.store import Store
 
 State = Literal["fresh", "stale", "missing", "waiting"]
 JobId = tuple[str, str]
+SHOWN = 3
+"""Differences that a reason names; a far relative has many."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,9 @@ def explain(job: Job, store: Store) -> str | None:
     ]
     if not differences:
         return None
-    return "; ".join(min(differences, key=lambda found: (len(found), found)))
+    nearest = min(differences, key=lambda found: (len(found), found))
+    more = [f"and {len(nearest) - SHOWN} more differences"] if len(nearest) > SHOWN else []
+    return "; ".join([*nearest[:SHOWN], *more])
 
 
 def differ(job: Job, meta: Mapping[str, Any]) -> list[str]:

@@ -61,7 +61,11 @@ class Store:
 
     def quarantine(self, stage: str, key: str) -> Path:
         """Move a damaged result aside, so that it is rebuilt and nothing is lost."""
-        target = self._project.results / QUARANTINE / f"{stage}-{key}-{time.strftime('%Y%m%dT%H%M%S')}-{uuid4().hex[:4]}"
+        target = (
+            self._project.results
+            / QUARANTINE
+            / f"{stage}-{key}-{time.strftime('%Y%m%dT%H%M%S')}-{uuid4().hex[:4]}"
+        )
         target.parent.mkdir(parents=True, exist_ok=True)
         self._project.result(stage, key).rename(target)
         self.forget(stage, key)
@@ -90,7 +94,11 @@ class Store:
         """Yield (stage, key) of every result folder."""
         if self._project.results.is_dir():
             for folder in sorted(self._project.results.iterdir()):
-                if folder.is_dir() and not folder.name.startswith(".") and folder.name not in ("sweeps", QUARANTINE):
+                if (
+                    folder.is_dir()
+                    and not folder.name.startswith(".")
+                    and folder.name not in ("sweeps", QUARANTINE)
+                ):
                     yield from ((folder.name, key) for key in self.keys(folder.name))
 
     def sweep_leftovers(self) -> int:

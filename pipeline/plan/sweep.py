@@ -8,7 +8,7 @@ import yaml
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import OverrideParseException
+from hydra.errors import HydraException
 
 from pipeline.errors import AssayError
 from pipeline.plan.validation import nearest
@@ -30,15 +30,16 @@ def sweep_names(conf: Path) -> list[str]:
 
 
 def read_blocks(conf: Path, name: str) -> list[list[str]]:
-    """Read conf/sweep/NAME.yaml: a list of blocks, each a list of override strings.
-    """
+    """Read conf/sweep/NAME.yaml: a list of blocks, each a list of override strings."""
     path = conf / "sweep" / f"{name}.yaml"
     if not path.is_file():
         raise AssayError(f"sweep={name}: no file {path}; {nearest(name, sweep_names(conf))}")
     blocks = yaml.safe_load(path.read_text(encoding="utf-8"))
     good = isinstance(blocks, list) and blocks and all(isinstance(block, list) for block in blocks)
     if not good or not all(isinstance(item, str) for block in blocks for item in block):
-        raise AssayError(f"{path}: a sweep is a list of blocks, and a block is a list of overrides such as 'layer=a,b'")
+        raise AssayError(
+            f"{path}: a sweep is a list of blocks, and a block is a list of overrides such as 'layer=a,b'"
+        )
     return [list(block) for block in blocks]
 
 
@@ -49,15 +50,19 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     for text in overrides:
         try:
             parsed.append(parser.parse_override(text))
-        except OverrideParseException as error:
-            raise AssayError(f"{text!r} is no override (write key=value, or key=a,b for several): {error}") from None
+        except HydraException as error:
+            raise AssayError(
+                f"{text!r} is no override (write key=value, or key=a,b for several): {error}"
+            ) from None
     return parsed
 
 
 def replace(block: Sequence[str], overrides: Sequence[str]) -> list[str]:
     """Put the command line's overrides onto a block: the same key is replaced, others are added."""
     keys = {override.key_or_group for override in parse(overrides)}
-    kept = [text for text, override in zip(block, parse(block), strict=True) if override.key_or_group not in keys]
+    kept = [
+        text for text, override in zip(block, parse(block), strict=True) if override.key_or_group not in keys
+    ]
     return [*kept, *overrides]
 
 

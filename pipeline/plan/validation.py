@@ -37,9 +37,7 @@ class Validator:
 
         `where` says for a group which file or override it came from.
         """
-        problems = [
-            f"unknown key {key!r}: {nearest(key, GROUPS)}" for key in config if key not in GROUPS
-        ]
+        problems = [f"unknown key {key!r}: {nearest(key, GROUPS)}" for key in config if key not in GROUPS]
         problems += [f"{key} is missing: set it in conf/config.yaml" for key in GROUPS if key not in config]
         values: dict[str, Any] = {}
         models: dict[str, Any] = {}
@@ -53,6 +51,8 @@ class Validator:
             problems = list(_crosswise(values))
         if problems:
             raise AssayError("\n".join(problems))
+        if "path" in values["explainer"]:
+            values["explainer"] = _fill_path(values["explainer"], values)
         return Validated(values, models)
 
     def _group(self, group: str, value: Any) -> tuple[Any, Any]:
@@ -62,6 +62,13 @@ class Validator:
             plain = model.model_dump(mode="python") if isinstance(model, BaseModel) else model
             self._seen[name] = (_absolute(plain, self._root), model)
         return self._seen[name]
+
+
+def _fill_path(explainer: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the layer and the architecture where an explanations file's name says {layer} and {arch}."""
+    name = str(explainer["path"])
+    name = name.replace("{layer}", values["layer"]).replace("{arch}", values["model"]["arch"])
+    return {**explainer, "path": Path(name)}
 
 
 class Validated:
@@ -92,7 +99,9 @@ def _one(group: str, item: Any, where: str) -> str:
     fields = [step for step in steps if step not in _tags(group)] if steps else []
     key = ".".join([group, *fields])
     if kind == "extra_forbidden":
-        return f"{key} ({where}): unknown key {fields[-1]!r}; {nearest(fields[-1], _fields(group, fields[:-1]))}"
+        return (
+            f"{key} ({where}): unknown key {fields[-1]!r}; {nearest(fields[-1], _fields(group, fields[:-1]))}"
+        )
     if kind == "missing":
         return f"{key} ({where}) is missing: set {key}=..."
     if kind.startswith("union_tag"):
@@ -110,7 +119,11 @@ def _tags(group: str) -> frozenset[str]:
 
 def _collect_tags(node: Any, tags: set[str]) -> None:
     if isinstance(node, dict):
-        tags |= set(node.get("discriminator", {}).get("mapping", {})) if isinstance(node.get("discriminator"), dict) else set()
+        tags |= (
+            set(node.get("discriminator", {}).get("mapping", {}))
+            if isinstance(node.get("discriminator"), dict)
+            else set()
+        )
         for item in node.values():
             _collect_tags(item, tags)
     elif isinstance(node, list):
@@ -132,6 +145,7 @@ def _crosswise(values: Mapping[str, Any]) -> Iterable[str]:
     for name in sorted(used):
         if split in (name, "all") and values["scoring"]["name"] != "oracle":
             yield (
-                f"evaluation.split={split}: the scorer was trained or calibrated on the labels of the split {name!r}, "
-                f"so its scores there would judge themselves; evaluate on another split (evaluation.split=test)"
+                f"evaluation.split={split}: the scorer was trained or calibrated on the labels of the split "
+                f"{name!r}, so its scores there would judge themselves; evaluate on another split "
+                f"(evaluation.split=test)"
             )

@@ -1,7 +1,6 @@
 """The way in for the command line, Snakemake and Hydra's launcher: plan, hand over, finish."""
 
 import csv
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +58,12 @@ def hand_over(prepared: Prepared) -> Plan:
 def sweep_record(build: Build) -> dict[str, Any]:
     """Return what the end of a run needs to know of a sweep."""
     rows = [
-        {**p.factors, "explainer": p.choices["explainer"], "variant": p.variant, "overrides": " ".join(p.overrides)}
+        {
+            **p.factors,
+            "explainer": p.choices["explainer"],
+            "variant": p.variant,
+            "overrides": " ".join(p.overrides),
+        }
         | {f"{stage}_key": key for stage, key in p.keys.items()}
         for p in build.points
     ]
@@ -103,11 +107,11 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
     source = project.result("comparison", key)
     if not source.is_dir():
         return None
-    home = project.results / "sweeps" / record["name"]
-    target = home / key
+    home = project.results / "sweeps" / str(record["name"])
+    target = home / str(key)
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.iterdir()):
-        if path.suffix in (".csv", ".png", ".svg", ".html"):
+        if path.suffix in (".csv", ".txt", ".png", ".svg", ".html"):
             with replacing(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
     write_points(target / "points.csv", record["points"])
@@ -126,4 +130,4 @@ def write_points(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
 
 def _point_latest(home: Path, key: str) -> None:
     with replacing(home / "latest") as temporary:
-        os.symlink(key, temporary, target_is_directory=True)
+        temporary.symlink_to(key, target_is_directory=True)

@@ -19,7 +19,10 @@ def run_together(configs: list[dict[str, Any]], inputs: dict[str, Path], outputs
         loader(model["name"])(arch=model["arch"], weights=model["weights"], input_size=model["input_size"]),
         open_images(config, inputs["images"], table),
         layers,
-        {layer: output / f"{layer.replace('/', '_')}.npy" for layer, output in zip(layers, outputs, strict=True)},
+        {
+            layer: output / f"{layer.replace('/', '_')}.npy"
+            for layer, output in zip(layers, outputs, strict=True)
+        },
         pool=model["pool"],
         dtype=model["dtype"],
         device=config["device"],

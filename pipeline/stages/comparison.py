@@ -1,12 +1,63 @@
-"""scorer: train a small one here, or find the weights of a pretrained one."""
+"""comparison: which method explains best over a whole sweep."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.scorers.registry import scorer_module
+import pandas as pd
+
+from pipeline.files import write_json
+from pipeline.report.comparison_figure import draw_comparison
+from pipeline.report.methods_text import methods_text
+from pipeline.stages.tables import read_table, write_table
+from pipeline.statistics.comparison import Comparison, compare
+
+TABLES = ("methods", "pairs", "errors")
 
 
-def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
-    """Write a scorer that `open_scorer` reads."""
-    module = scorer_module(config["scorer"]["name"])
-    return module.prepare(config, inputs, output)
+def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> list[str]:
+    """Write scores, methods, pairs and errors (.parquet, .csv), methods.txt and the figure (.png, .svg)."""
+    settings = config["stats"]
+    scores = gather_scores(config["points"], inputs["scoring"])
+    factors = list(config["points"][0]["factors"])
+    comparison = compare(
+        scores,
+        factors=factors,
+        confidence=settings["confidence"],
+        n_bootstrap=settings["n_bootstrap"],
+        seed=settings["seed"],
+    )
+    write_both(scores, output / "scores")
+    for name in TABLES:
+        write_both(getattr(comparison, name), output / name)
+    write_json(output / "facts.json", {"factors": factors, "confidence": settings["confidence"]})
+    (output / "methods.txt").write_text(methods_text(comparison), encoding="utf-8")
+    draw_comparison(comparison, scores, output / "comparison.png", output / "comparison.svg")
+    return []
+
+
+def gather_scores(points: Sequence[dict[str, Any]], folders: Sequence[Path]) -> pd.DataFrame:
+    """Return the scores of all points in one table, their factors as columns; points in the given order."""
+    folder_of = {folder.name: folder for folder in folders}
+    tables = [point_scores(point, folder_of[point["key"]]) for point in points]
+    return pd.concat(tables, ignore_index=True)
+
+
+def point_scores(point: dict[str, Any], folder: Path) -> pd.DataFrame:
+    """Return one point's scores with its factors; a method's variant is part of its name."""
+    table = read_table(folder / "scoring.parquet")
+    if point["variant"]:
+        table["method"] = table["method"] + f" ({point['variant']})"
+    return table.assign(**point["factors"])
+
+
+def write_both(table: pd.DataFrame, stem: Path) -> None:
+    """Write a table as Parquet for programs and as CSV for people (10 digits)."""
+    write_table(table, stem.with_suffix(".parquet"))
+    table.to_csv(stem.with_suffix(".csv"), index=False, float_format="%.10g")
+
+
+def read_comparison(folder: Path, factors: Sequence[str], confidence: float) -> Comparison:
+    """Read back what `run` wrote."""
+    tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
+    return Comparison(**tables, factors=tuple(factors), confidence=confidence)

@@ -15,15 +15,23 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     """Write ratings.parquet and rejected.parquet."""
     study = read_table(inputs["sampling"] / "study.parquet")
     pairs = study[["image_id", "description"]].drop_duplicates(ignore_index=True)
-    ratings, rejected = (_simulated if config["crowd"]["name"] == "simulated" else _collected)(config, inputs, pairs)
+    ratings, rejected = (_simulated if config["crowd"]["name"] == "simulated" else _collected)(
+        config, inputs, pairs
+    )
     write_table(ratings, output / "ratings.parquet")
     write_table(rejected, output / "rejected.parquet")
     rated = set(ratings["description"])
     unrated = [text for text in pairs["description"].unique() if text not in rated]
-    return [f"{len(unrated)} descriptions have no rating: {', '.join(map(repr, unrated[:5]))}"] if unrated else []
+    return (
+        [f"{len(unrated)} descriptions have no rating: {', '.join(map(repr, unrated[:5]))}"]
+        if unrated
+        else []
+    )
 
 
-def _simulated(config: dict[str, Any], inputs: dict[str, Path], pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _simulated(
+    config: dict[str, Any], inputs: dict[str, Path], pairs: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     images = read_table(inputs["images"] / "images.parquet")
     names = read_table(inputs["labels"] / "attributes.parquet")["name"].tolist()
     attributes = read_array(inputs["labels"] / "attributes.npy")
@@ -38,10 +46,14 @@ def _simulated(config: dict[str, Any], inputs: dict[str, Path], pairs: pd.DataFr
     return ratings, ratings.head(0).assign(reason="")
 
 
-def _collected(config: dict[str, Any], inputs: dict[str, Path], pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _collected(
+    config: dict[str, Any], inputs: dict[str, Path], pairs: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Keep ratings of the study's pairs; a rating of anything else is rejected, with the reason."""
     ratings = read_table(config["crowd"]["study"]["ratings"])
     asked = set(zip(pairs["image_id"], pairs["description"], strict=True))
     used = [pair in asked for pair in zip(ratings["image_id"], ratings["description"], strict=True)]
-    rejected = ratings[[not use for use in used]].assign(reason="the study never asked for this image and description")
+    rejected = ratings[[not use for use in used]].assign(
+        reason="the study never asked for this image and description"
+    )
     return ratings[used], rejected

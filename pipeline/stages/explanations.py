@@ -17,12 +17,14 @@ Inputs = dict[str, Path]
 
 
 def run(config: dict[str, Any], inputs: Inputs, output: Path) -> list[str]:
-    """Write explanations.parquet (method, unit, description, ...) and unexplained.parquet (method, unit, reason)."""
+    """Write explanations.parquet (method, unit, description, ...) and unexplained.parquet (unit, reason)."""
     settings = config["explainer"]
     units = read_table(inputs["units"] / "units.parquet")
     chosen = units["unit"].tolist()
     explain = explainer(settings["name"]).explain
-    result: Explanations = GATHER[settings["name"]](explain, config, inputs, chosen, int(units["n_units"].iloc[0]))
+    result: Explanations = GATHER[settings["name"]](
+        explain, config, inputs, chosen, int(units["n_units"].iloc[0])
+    )
     method = settings.get("method", settings["name"])
     write_table(result.table, output / "explanations.parquet")
     write_table(result.unexplained.assign(method=method), output / "unexplained.parquet")
@@ -31,12 +33,16 @@ def run(config: dict[str, Any], inputs: Inputs, output: Path) -> list[str]:
     return [*result.notes, *found]
 
 
-def _csv(explain: Callable[..., Explanations], config: Any, inputs: Inputs, units: list[int], n_units: int) -> Explanations:
+def _csv(
+    explain: Callable[..., Explanations], config: Any, inputs: Inputs, units: list[int], n_units: int
+) -> Explanations:
     settings = config["explainer"]
     return explain(units, n_units, layer=config["layer"], **keywords(explain, settings))
 
 
-def _random(explain: Callable[..., Explanations], config: Any, inputs: Inputs, units: list[int], n_units: int) -> Explanations:
+def _random(
+    explain: Callable[..., Explanations], config: Any, inputs: Inputs, units: list[int], n_units: int
+) -> Explanations:
     return explain(_names(inputs), units, **keywords(explain, config["explainer"]))
 
 
@@ -52,12 +58,12 @@ def _top_concept(
 def _clip_dissect(
     explain: Callable[..., Explanations], config: Any, inputs: Inputs, units: list[int], n_units: int
 ) -> Explanations:
-    from pipeline.scorers.registry import open_scorer
+    from pipeline.stages.open_scorer import open_scorer
 
     settings = config["explainer"]
     rows = _rows(config, inputs)
     vocabulary = read_vocabulary(settings["vocabulary"]) if settings["vocabulary"] else _names(inputs)
-    scorer = open_scorer(config["scorer"]["name"], inputs["scorer"])
+    scorer = open_scorer(config["scorer"], inputs["scorer"])
     texts = scorer.embed_texts(vocabulary, device=config["device"], **config["numerics"])
     images = np.asarray(read_array(inputs["image_embeddings"] / "image_embeddings.npy")[rows])
     activations = np.asarray(layer_array(inputs["activations"])[rows])

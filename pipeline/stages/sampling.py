@@ -18,7 +18,19 @@ from pipeline.stages.keywords import keywords
 from pipeline.stages.splits import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
-COLUMNS = ("draw", "method", "unit", "description", "image_id", "activation", "probability", "q", "weight", "multiplicity", "flags")
+COLUMNS = (
+    "draw",
+    "method",
+    "unit",
+    "description",
+    "image_id",
+    "activation",
+    "probability",
+    "q",
+    "weight",
+    "multiplicity",
+    "flags",
+)
 
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
@@ -37,7 +49,9 @@ def copy_part(config: dict[str, Any], output: Path) -> list[str]:
     part = part_of(config)
     facts = read_json(paths["facts"])
     if part not in facts["parts"]:
-        raise AssayError(f"{paths['facts'].parent} has no part {part}; it has {', '.join(sorted(facts['parts']))}")
+        raise AssayError(
+            f"{paths['facts'].parent} has no part {part}; it has {', '.join(sorted(facts['parts']))}"
+        )
     for name in ("study", "undrawn"):
         table = read_table(paths[name])
         own = table[table["part"] == part].drop(columns="part").reset_index(drop=True)
@@ -76,13 +90,19 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     study = pd.concat(studies, ignore_index=True) if studies else pd.DataFrame(columns=list(COLUMNS))
     write_table(study, output / "study.parquet")
     write_table(read_table(inputs["explanations"] / "unexplained.parquet"), output / "undrawn.parquet")
-    write_json(output / "facts.json", {"n_images": len(rows), "split": split, "sampler": config["sampler"]["name"]})
+    write_json(
+        output / "facts.json", {"n_images": len(rows), "split": split, "sampler": config["sampler"]["name"]}
+    )
     fallen = study.loc[study["flags"].str.contains("uniform_proposal"), "unit"].nunique()
-    return [f"{fallen} units are drawn uniformly, because their activation or probability is constant"] if fallen else []
+    return (
+        [f"{fallen} units are drawn uniformly, because their activation or probability is constant"]
+        if fallen
+        else []
+    )
 
 
 def draw_unit(
-    row: dict[str, Any],
+    row: Mapping[Any, Any],
     image_ids: NDArray[np.generic],
     activation: NDArray[np.float64],
     probability: NDArray[np.float64],

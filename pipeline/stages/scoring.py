@@ -48,7 +48,9 @@ def _from_people(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.Da
     settings = dict(config["aggregation"])
     method = settings.pop("name")
     if method == "bragg_siglip":
-        priors = study[["image_id", "description", "probability"]].drop_duplicates(["image_id", "description"])
+        priors = study[["image_id", "description", "probability"]].drop_duplicates(
+            ["image_id", "description"]
+        )
         settings["prior"] = priors.rename(columns={"probability": "prior"})
     values = aggregate(ratings, method, **settings)
     return crowd_scores(study, values, facts["n_images"]), read_table(inputs["sampling"] / "undrawn.parquet")
@@ -62,7 +64,9 @@ def _from_images(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.Da
     units = sorted(explanations["unit"].unique())
     activations = np.asarray(layer_array(inputs["activations"])[rows][:, units])
     concepts = _probabilities if config["scoring"]["name"] == "automatic" else _truths
-    scores = correlation_scores(explanations, activations, units, concepts(inputs, descriptions)[rows], descriptions)
+    scores = correlation_scores(
+        explanations, activations, units, concepts(inputs, descriptions)[rows], descriptions
+    )
     return scores, read_table(inputs["explanations"] / "unexplained.parquet")
 
 

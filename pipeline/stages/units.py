@@ -36,7 +36,9 @@ def describe(activations: NDArray[np.generic]) -> pd.DataFrame:
     for block in _blocks(activations):
         if not np.isfinite(block).all():
             row, unit = np.argwhere(~np.isfinite(block))[0]
-            raise AssayError(f"activation of unit {unit} is {block[row, unit]}: recompute the layer (model.dtype=float32)")
+            raise AssayError(
+                f"activation of unit {unit} is {block[row, unit]}: recompute the layer (model.dtype=float32)"
+            )
         total += block.sum(axis=0)
         low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
         positive += (block > 0).sum(axis=0)
@@ -68,7 +70,9 @@ def choose(facts: pd.DataFrame, n: int | None, seed: int, indices: list[int] | N
     n_units = len(facts)
     if indices is not None:
         if bad := [unit for unit in indices if unit >= n_units]:
-            raise AssayError(f"unit.indices: unit {bad[0]} is out of range; the layer has units 0 to {n_units - 1}")
+            raise AssayError(
+                f"unit.indices: unit {bad[0]} is out of range; the layer has units 0 to {n_units - 1}"
+            )
         if len(set(indices)) < len(indices):
             raise AssayError(f"unit.indices names a unit twice: {sorted(indices)}")
         return np.array(sorted(indices), dtype=np.int64)
@@ -76,6 +80,8 @@ def choose(facts: pd.DataFrame, n: int | None, seed: int, indices: list[int] | N
     if n is None:
         return np.arange(n_units)
     if len(varying) == 0:
-        raise AssayError(f"all {n_units} units of the layer have one activation on all images: choose another layer")
+        raise AssayError(
+            f"all {n_units} units of the layer have one activation on all images: choose another layer"
+        )
     rng = generator(seed, "units", n_units)
     return np.sort(rng.choice(varying, size=min(n, len(varying)), replace=False))

@@ -1,0 +1,41 @@
+# `make demo` and `make test` are all that a fresh machine with Python 3.11 and make needs.
+PYTHON ?= python3.11
+BIN := .venv/bin
+TESTED := 3.11
+
+.PHONY: demo test test-long lint format install
+
+demo: .venv/.installed
+	$(BIN)/assay run sweep=demo
+
+test: .venv/.installed-all
+	OMP_NUM_THREADS=1 $(BIN)/pytest
+
+test-long: .venv/.installed-all
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "long or not long"
+
+lint: .venv/.installed-all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check --compact-diff Snakefile
+
+format: .venv/.installed-all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile
+
+install: .venv/.installed-all
+
+.venv/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: assay is tested on Python $(TESTED); give another with make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; v == "$(TESTED)" or print(f"note: assay is tested on Python $(TESTED); this is {v}, which may or may not work")'
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.installed-all: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[crowd,vlm,cluster,dev]"
+	@touch $@ .venv/.installed

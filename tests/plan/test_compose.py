@@ -1,0 +1,137 @@
+"""Composing fast is composing: the same config, the same mistakes named."""
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from pipeline.errors import AssayError
+from pipeline.plan.compose import Composer
+from pipeline.plan.sweep import expand, expand_sweep, replace, sweep_names
+from pipeline.plan.validation import Validator
+
+ROOT = Path(__file__).parents[2]
+CONF = ROOT / "conf"
+
+
+def plainly(overrides):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=True)
+
+
+@pytest.fixture(scope="module")
+def composer():
+    return Composer(CONF)
+
+
+def mistake(overrides):
+    with pytest.raises(AssayError) as caught:
+        composed = Composer(CONF).compose(overrides)
+        Validator(ROOT).validate(composed.config, composed.where)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", sweep_names(CONF))
+def test_every_point_of_a_shipped_sweep_equals_plain_compose(composer, name):
+    for point in expand_sweep(CONF, name, []).points:
+        assert composer.compose(point).config == plainly(point)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "sampler": st.sampled_from(["mgis", "uniform", "top"]),
+            "sampler.n_inputs": st.integers(1, 10**6),
+            "crowd.miss": st.floats(0, 1),
+            "layer": st.sampled_from(["blocks.0", "'a b'", "layer4"]),
+            "numerics.tf32": st.sampled_from(["true", "false", "True"]),
+            "model.input_size": st.sampled_from(["null", "64"]),
+            "dataset.splits": st.just("{train: 0.5}"),
+            "+loader.batch_size": st.integers(1, 9),
+            "explainer": st.sampled_from(["random", "top_concept"]),
+        },
+    )
+)
+@settings(max_examples=25, deadline=None)
+def test_any_overrides_equal_plain_compose(composer, overrides):
+    point = [f"{key}={value}" for key, value in overrides.items()]
+    try:
+        expected = plainly(point)
+    except Exception:
+        with pytest.raises(AssayError):
+            composer.compose(point)
+        return
+    assert composer.compose(point).config == expected
+
+
+def test_a_point_is_never_changed_by_the_next(composer):
+    first = composer.compose(["layer=a", "dataset.splits.train=0.1"])
+    composer.compose(["layer=b", "dataset.splits.train=0.2"])
+    assert first.config["layer"] == "a"
+    assert first.config["dataset"]["splits"]["train"] == 0.1
+
+
+def test_one_and_one_point_zero_are_one_value():
+    values = []
+    for text in ("crowd.miss=1", "crowd.miss=1.0"):
+        composed = Composer(CONF).compose([text])
+        values.append(Validator(ROOT).validate(composed.config, composed.where).values["crowd"])
+    assert values[0] == values[1]
+    assert {type(v["miss"]) for v in values} == {float}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["sampler.n_input=3"], ["sampler.n_input=3", "sampler.n_inputs"]),
+        (["sampler.n_inputs=abc"], ["sampler.n_inputs='abc'", "conf/sampler/mgis.yaml", "valid integer"]),
+        (["model=resnet5"], ["conf/model/resnet5.yaml", "resnet50"]),
+        (["dataset.splits.train=.9"], ["dataset.splits", "1.5", "at most 1"]),
+        (["evaluation.split=all"], ["evaluation.split=all", "judge themselves", "evaluation.split=test"]),
+        (["explainer=csv"], ["explainer.method", "explainer.path", "set explainer.path=..."]),
+        (["crowd.miss=2"], ["crowd.miss=2", "less than or equal to 1"]),
+        (["+sampler.speed=3"], ["sampler.speed", "unknown key 'speed'"]),
+        (["layer"], ["'layer' is no override"]),
+        (
+            ["model=timm", "model.arch=a", "model.weights.tag=b", "model.weights.revision=main"],
+            ["revision 'main'", "40-digit commit"],
+        ),
+        (["sampler.seed=${now:%S}"], ["now", "write the value itself"]),
+        (["sampler.seed=${oc.env:HOME}"], ["oc.env is for paths only"]),
+        (["sampler.seed=${crowd.seed}"], ["may not refer to another group"]),
+    ],
+)
+def test_a_mistake_is_named_with_its_key_and_its_fix(overrides, words):
+    message = mistake(overrides)
+    assert all(word in message for word in words), message
+
+
+def test_hub_weights_without_a_revision_are_a_mistake():
+    message = mistake(["model=timm", "model.arch=a", "model.weights.tag=b"])
+    assert "model.weights.revision" in message
+    assert "missing" in message
+
+
+def test_the_command_line_replaces_the_same_key_and_keeps_the_rest():
+    assert replace(["a=1", "b=2,3"], ["b=4"]) == ["a=1", "b=4"]
+
+
+def test_a_block_is_a_cartesian_product_by_hydras_grammar():
+    assert expand(["a=1,2", "b=range(0,2)", "c=[1,2]"]) == [
+        (f"a={a}", f"b={b}", "c=[1,2]") for a in (1, 2) for b in (0, 1)
+    ]
+
+
+def test_points_in_two_blocks_are_one_point(tmp_path):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "twice.yaml").write_text("- [a=1, 'b=1,2']\n- [a=1, b=2]\n")
+    assert len(expand_sweep(tmp_path, "twice", []).points) == 2
+
+
+def test_an_unknown_sweep_names_the_nearest():
+    with pytest.raises(AssayError, match="did you mean demo"):
+        expand_sweep(CONF, "demmo", [])

@@ -1,0 +1,42 @@
+"""A small project of its own for each test: the real code, conf and Snakefile, tiny data and models."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from workflow_project import ROOT, TinyProject, fill
+
+PARTS = ("Snakefile", "conf", "pipeline", "profiles", "pyproject.toml")
+
+
+def copy_project(target: Path) -> Path:
+    target.mkdir(parents=True)
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, target / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / part, target / part)
+    return target
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
+    """The tiny sweep, run once for all tests; nobody may change it."""
+    project = TinyProject(fill(copy_project(tmp_path_factory.mktemp("built") / "assay")))
+    project.run("run", "sweep=tiny", "--cores", "2")
+    return project
+
+
+@pytest.fixture
+def copy(built: TinyProject, tmp_path: Path) -> Iterator[TinyProject]:
+    """A moved checkout of the built project, results and all."""
+    target = tmp_path / "moved" / "elsewhere"
+    shutil.copytree(built.root, target, symlinks=True)
+    yield TinyProject(target)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> TinyProject:
+    """A project without results."""
+    return TinyProject(fill(copy_project(tmp_path / "assay")))

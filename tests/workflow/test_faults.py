@@ -1,0 +1,146 @@
+"""Kills and damage: the same command again gives the bytes of an undisturbed run."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from workflow_project import TinyProject
+
+
+@pytest.fixture(scope="module")
+def undisturbed(built: TinyProject) -> dict[str, dict[str, bytes]]:
+    built.run("run", "sweep=light")
+    return {sweep: built.tables(sweep) for sweep in ("tiny", "light")}
+
+
+def start(project: TinyProject, sweep: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        project.command("run", f"sweep={sweep}"),
+        cwd=project.root,
+        env=project.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill_whole_run(process: "subprocess.Popen[bytes]") -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def kill_a_stage(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the stage processes of the run, if there are any now; the run goes on or ends by itself."""
+    found = subprocess.run(
+        ["pgrep", "-s", str(process.pid), "-f", "pipeline.execution"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for pid in found.stdout.split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    process.wait()
+
+
+def survives(project: TinyProject, sweep: str, delay: float, kill, expected: dict[str, bytes]) -> None:
+    process = start(project, sweep)
+    time.sleep(delay)
+    kill(process)
+    project.run("run", f"sweep={sweep}")
+    assert project.tables(sweep) == expected
+    assert project.to_run(sweep=sweep) == {}
+    assert not list(project.root.glob("results/*/.k*"))
+
+
+@pytest.mark.parametrize(
+    ("delay", "kill"), [(4.0, kill_whole_run), (9.0, kill_a_stage), (14.0, kill_whole_run)]
+)
+def test_a_killed_run_is_taken_up_and_ends_with_the_same_bytes(fresh, undisturbed, delay, kill):
+    survives(fresh, "light", delay, kill, undisturbed["light"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", range(20))
+def test_twenty_random_kills_end_with_the_same_bytes(fresh, undisturbed, moment):
+    rng = random.Random(moment)
+    kill = rng.choice([kill_whole_run, kill_a_stage])
+    survives(fresh, "tiny", rng.uniform(1, 60), kill, undisturbed["tiny"])
+
+
+def damage(path, how: str) -> None:
+    data = bytearray(path.read_bytes())
+    if how == "truncated":
+        path.write_bytes(data[: len(data) // 2])
+    else:
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped"])
+def test_a_damaged_small_result_is_seen_by_the_plan_and_rebuilt(copy, undisturbed, how):
+    (path,) = list((copy.root / "results" / "labels").glob("k*/attributes.npy"))
+    before = path.read_bytes()
+    damage(path, how)
+    assert copy.to_run() == {"labels": 1}
+    assert "damaged: labels/" in copy.run("run", "sweep=tiny")
+    assert path.read_bytes() == before
+    assert copy.tables() == undisturbed["tiny"]
+    assert len(list((copy.root / "results" / "quarantine").iterdir())) == 1
+
+
+def test_a_big_result_with_one_bit_flipped_is_not_read_but_rebuilt(copy, undisturbed):
+    """Its size is right, so the plan cannot see it; the stage that reads it does, and the run replans."""
+    path = sorted((copy.root / "results" / "images").glob("k*/images.zip"))[0]
+    assert path.stat().st_size > 64 * 1024
+    before = path.read_bytes()
+    damage(path, "flipped")
+    for stage in ("labels", "activations", "units"):
+        shutil.rmtree(copy.root / "results" / stage)
+    assert copy.to_run("unit.seed=5", sweep="light")["labels"] == 1
+    copy.run("run", "sweep=light", "unit.seed=5")
+    assert path.read_bytes() == before
+
+
+def test_verify_finds_a_flipped_bit_in_a_big_file(copy):
+    path = sorted((copy.root / "results" / "images").glob("k*/images.zip"))[0]
+    damage(path, "flipped")
+    printed = copy.run("verify", code=1)
+    assert "damaged: images/" in printed
+    assert copy.run("verify").endswith("0 damaged\n")
+
+
+def test_an_input_rebuilt_with_other_contents_makes_what_consumed_it_stale(copy):
+    """As after a rebuild on another device: the key is the same, the bytes are not."""
+    meta_path = next((copy.root / "results" / "units").glob("k*/meta.json"))
+    meta = json.loads(meta_path.read_text())
+    key = meta["upstream"]["activations"]
+    up_path = copy.root / "results" / "activations" / key / "meta.json"
+    upstream = json.loads(up_path.read_text())
+    name = next(iter(upstream["outputs"]))
+    array = up_path.parent / name
+    damage(array, "flipped")
+    upstream["outputs"][name]["sha256"] = hashlib.sha256(array.read_bytes()).hexdigest()
+    up_path.write_text(json.dumps(upstream))
+    status = copy.prepare().status
+    assert status.states["units", meta["key"]] == "stale"
+    assert "was rebuilt on another device" in status.reasons["units", meta["key"]]
+    assert status.states["activations", key] == "fresh"
+
+
+def test_two_runs_at_once_are_refused_and_no_lock_is_left(fresh):
+    process = start(fresh, "light")
+    try:
+        time.sleep(3)
+        assert "another run is at work" in fresh.run("run", "sweep=light", code=2)
+    finally:
+        kill_whole_run(process)
+    assert "another run" not in fresh.run("run", "sweep=light", "--dry-run")
