@@ -118,9 +118,8 @@ def clean(unreachable: bool, intermediate: bool, yes: bool, overrides: tuple[str
     total = sum(found.results.values()) / 1e6
     if yes:
         remove(project, found)
-    click.echo(
-        f"{len(found.results)} results, {total:.1f} MB {'deleted' if yes else '(dry run: --yes deletes them)'}"
-    )
+    done = "deleted" if yes else "(dry run: --yes deletes them)"
+    click.echo(f"{len(found.results)} results, {total:.1f} MB {done}")
 
 
 @cli.command()

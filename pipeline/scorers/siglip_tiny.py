@@ -24,7 +24,7 @@ from pipeline.files import replacing
 from pipeline.models.device import threads_of
 from pipeline.models.images import Images
 from pipeline.models.weights import seeded
-from pipeline.scorers.frozen import Frozen, features, rebuild
+from pipeline.scorers.frozen import Frozen, features, load_frozen, rebuild
 from pipeline.scorers.ngrams import Vocabulary, vocabulary
 from pipeline.scorers.scorer import Embeddings, unit_rows
 from pipeline.scorers.towers import ImageTower, TextTower
@@ -233,6 +233,57 @@ class SiglipTiny:
             for start in range(0, len(encoded), batch_size):
                 blocks.append(self.trained.text_tower(encoded[start : start + batch_size]).numpy())
         return unit_rows(np.concatenate(blocks), "text")
+
+
+def fit(
+    images: Images,
+    captions: Captions,
+    *,
+    image_arch: str,
+    image_weights: Mapping[str, Any],
+    input_size: int,
+    width: int,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    weight_decay: float,
+    seed: int,
+    loader: Mapping[str, int],
+    device: str,
+    precision: str = "float32",
+    tf32: bool = False,
+    threads: int | None = None,
+    progress: bool = False,
+) -> SiglipTiny:
+    """Load the frozen network, compute the features of n images once, and train on their texts.
+
+    `loader` holds batch_size and workers of inference; `batch_size` is the training's. Raises as
+    `load_frozen`, `features` and `train`.
+    """
+    frozen = load_frozen(image_arch=image_arch, image_weights=image_weights, input_size=input_size)
+    values = features(
+        frozen,
+        images,
+        **loader,
+        device=device,
+        precision=precision,
+        tf32=tf32,
+        threads=threads,
+        progress=progress,
+    )
+    trained = train(
+        values,
+        captions,
+        width=width,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        seed=seed,
+        threads=threads,
+        progress=progress,
+    )
+    return SiglipTiny(frozen, trained)
 
 
 def embed_features(trained: Trained, image_features: Embeddings, *, threads: int | None = None) -> Embeddings:

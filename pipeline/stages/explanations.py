@@ -67,7 +67,8 @@ def _clip_dissect(
     texts = scorer.embed_texts(vocabulary, device=config["device"], **config["numerics"])
     images = np.asarray(read_array(inputs["image_embeddings"] / "image_embeddings.npy")[rows])
     activations = np.asarray(layer_array(inputs["activations"])[rows])
-    return explain(activations, images @ texts.T, vocabulary, units, **keywords(explain, settings))
+    options = {name: settings[name] for name in ("top", "lam", "temperature")}
+    return explain(activations, images @ texts.T, vocabulary, units, **options)
 
 
 GATHER = {"csv": _csv, "random": _random, "top_concept": _top_concept, "clip_dissect": _clip_dissect}

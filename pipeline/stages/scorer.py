@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.files import write_json
-from pipeline.scorers.registry import variant
+from pipeline.scorers.registry import scorer_module
 from pipeline.stages.keywords import keywords
 from pipeline.stages.open_scorer import TRAINED
 from pipeline.stages.pictures import open_images
@@ -22,17 +22,13 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     """Write scorer.json (what it is), and scorer.safetensors where it is trained here."""
     settings = config["scorer"]
     facts: dict[str, Any] = {"name": settings["name"]}
-    module = variant(settings["name"])
-    if hasattr(module, "train"):
-        facts |= _train(module, config, inputs, output)
-    else:
-        facts["arch"] = settings["arch"]
+    module = scorer_module(settings["name"])
+    facts |= _train(module, config, inputs, output) if hasattr(module, "fit") else {"arch": settings["arch"]}
     write_json(output / "scorer.json", facts)
     return []
 
 
 def _train(module: Any, config: dict[str, Any], inputs: dict[str, Path], output: Path) -> dict[str, Any]:
-    settings = {**config["scorer"], **config["numerics"], **config["loader"], "device": config["device"]}
     images = read_table(inputs["images"] / "images.parquet")
     rows = rows_of_split(images, SPLIT, "scorer: training split")
     texts = true_texts(
@@ -41,12 +37,16 @@ def _train(module: Any, config: dict[str, Any], inputs: dict[str, Path], output:
         read_array(inputs["labels"] / "attributes.npy")[rows],
         read_table(inputs["labels"] / "attributes.parquet")["name"].tolist(),
     )
+    settings = {
+        **config["scorer"],
+        **config["numerics"],
+        "loader": config["loader"],
+        "device": config["device"],
+    }
     reader = open_images(config, inputs["images"], images.iloc[rows])
-    features = module.features(reader, **keywords(module.features, settings), progress=True)
-    training = {**settings, "batch_size": config["scorer"]["batch_size"]}  # the loader's is of inference
-    trained = module.train(features, texts, **keywords(module.train, training), progress=True)
-    module.save(output / TRAINED, trained, **keywords(module.save, settings))
-    return {"split": SPLIT, "n_images": len(rows), "n_texts": sum(map(len, texts)), "loss": trained.loss}
+    scorer = module.fit(reader, texts, **keywords(module.fit, settings), progress=True)
+    module.save(output / TRAINED, scorer.frozen, scorer.trained)
+    return {"split": SPLIT, "n_images": len(rows), "n_texts": sum(map(len, texts))}
 
 
 def true_texts(

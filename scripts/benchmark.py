@@ -1,0 +1,157 @@
+"""Measure speed side by side: `python scripts/benchmark.py activations --size 128 --n-images 256 512 1024`."""
+
+import argparse
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from pipeline.errors import AssayError
+from pipeline.seeds import generator
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+NOISE_SIDE = 256
+TARGET = 0.90
+
+
+class FolderImages:
+    """The first n images of a folder, repeated where it has fewer."""
+
+    def __init__(self, root: Path, n_images: int) -> None:
+        self.paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+        self.n_images = n_images
+        if not self.paths:
+            raise AssayError(f"--root {root} holds no image ({', '.join(SUFFIXES)})")
+
+    def __len__(self) -> int:
+        return self.n_images
+
+    def __getitem__(self, index: int) -> Image.Image:
+        """Return image `index` in RGB."""
+        return Image.open(self.paths[index % len(self.paths)]).convert("RGB")
+
+
+class NoiseImages:
+    """n rendered noise images of 256 px."""
+
+    def __init__(self, n_images: int) -> None:
+        self.n_images = n_images
+
+    def __len__(self) -> int:
+        return self.n_images
+
+    def __getitem__(self, index: int) -> Image.Image:
+        """Return image `index` in RGB."""
+        pixels = generator(0, "benchmark", index % 64).integers(0, 256, (NOISE_SIDE, NOISE_SIDE, 3))
+        return Image.fromarray(pixels.astype(np.uint8))
+
+
+def alternating(rounds: int, *runs: Callable[[], None]) -> list[list[float]]:
+    """Return the wall seconds of each run, all runs once a round, so that both see one machine."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    for i in range(rounds):
+        order = list(enumerate(runs))
+        for j, run in order if i % 2 == 0 else reversed(order):
+            start = time.perf_counter()
+            run()
+            seconds[j].append(time.perf_counter() - start)
+    return seconds
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Return the slope of log seconds on log size: 1 is linear growth. NaN for one size."""
+    if len(set(sizes)) < 2:
+        return math.nan
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def activations(arguments: argparse.Namespace) -> int:
+    """Compare `write_activations` with the bare forward loop over the same loader."""
+    import torch
+
+    from pipeline.models.activations import write_activations
+    from pipeline.models.device import inference
+    from pipeline.models.images import loader
+    from pipeline.models.timm import load
+
+    loaded = load(arch=arguments.arch, weights={"source": "random"}, input_size=arguments.size)
+    stages = [info["module"] for info in getattr(loaded.module, "feature_info", [])]
+    layers = arguments.layer or stages[-2:]
+    settings = {"batch_size": arguments.batch_size, "workers": arguments.workers}
+
+    def ours() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = {layer: Path(folder) / f"{layer}.npy" for layer in layers}
+            write_activations(
+                loaded,
+                images,
+                layers,
+                outputs,
+                pool="avg",
+                dtype="float32",
+                device=arguments.device,
+                precision="float32",
+                tf32=False,
+                threads=arguments.threads,
+                progress=False,
+                **settings,
+            )
+
+    def bare() -> None:
+        with inference(arguments.device, threads=arguments.threads) as device:
+            module = loaded.module.to(device).to(memory_format=torch.channels_last)
+            for batch, _ in loader(images, loaded.transform, **settings, pin_memory=device.type == "cuda"):
+                output = module(batch.to(device, memory_format=torch.channels_last, non_blocking=True))
+            output.cpu()
+
+    print(
+        f"{arguments.arch} at {loaded.input_size} px, layers {', '.join(layers)}, batch {arguments.batch_size}"
+    )
+    print(f"{'images':>8} {'ours/s':>8} {'bare/s':>8} {'ratio':>6}   (medians of {arguments.rounds} rounds)")
+    ours_seconds, ratios = [], []
+    for n_images in arguments.n_images:
+        images = FolderImages(arguments.root, n_images) if arguments.root else NoiseImages(n_images)
+        if not ours_seconds:
+            alternating(1, ours, bare)
+        mine, theirs = alternating(arguments.rounds, ours, bare)
+        ours_seconds.append(statistics.median(mine))
+        ratios.append(statistics.median(b / a for a, b in zip(mine, theirs, strict=True)))
+        speeds = n_images / ours_seconds[-1], n_images / statistics.median(theirs)
+        print(f"{n_images:>8} {speeds[0]:>8.1f} {speeds[1]:>8.1f} {ratios[-1]:>6.2f}", flush=True)
+    growth = exponent(arguments.n_images, ours_seconds)
+    print(f"growth: seconds ~ images^{growth:.2f}; smallest ratio {min(ratios):.2f} (target {TARGET:.2f})")
+    return 0 if min(ratios) >= TARGET else 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line: one subcommand for each thing measured."""
+    top = argparse.ArgumentParser(description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("activations", help=activations.__doc__)
+    one.set_defaults(run=activations)
+    one.add_argument("--arch", default="tf_efficientnet_lite0")
+    one.add_argument("--size", type=int, default=128, help="input side in pixels")
+    one.add_argument("--layer", action="append", help="may be repeated; default: the last two stages")
+    one.add_argument("--n-images", type=int, nargs="+", default=[256, 512, 1024])
+    one.add_argument("--batch-size", type=int, default=64)
+    one.add_argument("--workers", type=int, default=0)
+    one.add_argument("--threads", type=int, default=2)
+    one.add_argument("--device", default="auto")
+    one.add_argument("--rounds", type=int, default=3)
+    one.add_argument("--root", type=Path, help="folder of images; default: rendered noise")
+    return top
+
+
+def main() -> int:
+    """Run the chosen measurement."""
+    arguments = parser().parse_args()
+    return int(arguments.run(arguments))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
