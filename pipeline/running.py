@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from pipeline.errors import AssayError
 from pipeline.execution import PASSED_OVER
 from pipeline.plan.batches import Plan
 from pipeline.plan.project import Project
+from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep
 from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
 from pipeline.printing import print_plan
@@ -49,10 +50,10 @@ def run_sweep(project: Project, sweep: Sweep, cores: int | None, dry_run: bool, 
 
 
 def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str) -> int:
+    Store(project).sweep_leftovers()
     prepared = prepare(project, sweep)
     if not prepared.status.to_run:
         return _report(prepared)
-    prepared.store.sweep_leftovers()
     print_plan(prepared)
     for _ in range(ROUNDS):
         plan = hand_over(prepared)
@@ -61,7 +62,7 @@ def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str)
         prepared = prepare(project, sweep)
         if not prepared.status.to_run:
             return _report(prepared)
-        if failed and not any("was damaged" in row["message"] for row in failed):
+        if _died(plan) or any("was damaged" not in row["message"] for row in failed if _is_own(row)):
             break
     return _report_failures(prepared, plan)
 
@@ -103,6 +104,15 @@ def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
             time.sleep(POLL)
 
 
+def _died(plan: Plan) -> list[str]:
+    """Return the stages of batches that never ended: their process was killed, perhaps for memory."""
+    return sorted({batch.stage for batch in plan.batches.values() if not Path(plan.marker(batch)).is_file()})
+
+
+def _is_own(failure: Mapping[str, str]) -> bool:
+    return not failure["message"].startswith(PASSED_OVER)
+
+
 def _report(prepared: Prepared) -> int:
     console = Console(highlight=False, soft_wrap=True)
     folder = publish_sweep(prepared.project, sweep_record(prepared.build))
@@ -142,13 +152,15 @@ def notes(prepared: Prepared) -> Iterator[str]:
 def _report_failures(prepared: Prepared, plan: Plan) -> int:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     failed = failures(plan)
-    own = [row for row in failed if not row["message"].startswith(PASSED_OVER)]
+    own = [row for row in failed if _is_own(row)]
     for message, count in Counter(f"{row['stage']}: {row['message']}" for row in own).items():
         console.print(f"failed: {message}{f' (x{count})' if count > 1 else ''}", markup=False)
     left = len(prepared.status.to_run)
     console.print(
         f"{left} results are not there; what was made is kept, and the same command goes on from here."
     )
+    if died := _died(plan):
+        console.print(f"did not end: {', '.join(died)}; a killed process is often one that ran out of memory")
     log = plan.folder / "snakemake.log"
     if not own and log.is_file():
         console.print(f"Snakemake's log: {log}")

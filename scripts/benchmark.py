@@ -1,4 +1,4 @@
-"""Measure speed side by side: `python scripts/benchmark.py activations --size 128 --n-images 256 512 1024`."""
+"""Measure speed side by side, alternating in one run: `python scripts/benchmark.py activations`."""
 
 import argparse
 import math
@@ -109,11 +109,10 @@ def activations(arguments: argparse.Namespace) -> int:
                 output = module(batch.to(device, memory_format=torch.channels_last, non_blocking=True))
             output.cpu()
 
-    print(
-        f"{arguments.arch} at {loaded.input_size} px, layers {', '.join(layers)}, batch {arguments.batch_size}"
-    )
+    print(f"{arguments.arch} at {loaded.input_size} px, batch {arguments.batch_size}, layers {layers}")
     print(f"{'images':>8} {'ours/s':>8} {'bare/s':>8} {'ratio':>6}   (medians of {arguments.rounds} rounds)")
-    ours_seconds, ratios = [], []
+    ours_seconds: list[float] = []
+    ratios: list[float] = []
     for n_images in arguments.n_images:
         images = FolderImages(arguments.root, n_images) if arguments.root else NoiseImages(n_images)
         if not ours_seconds:

@@ -114,7 +114,7 @@ class Capture:
             return self.outputs
         silent = [layer for layer in self.layers if layer not in self.outputs]
         if silent:
-            raise AssayError(f"layer={silent[0]} is in the model, but did not run on the images")
+            raise AssayError(f"layer={silent[0]} is in the model, but does not run on images; choose another")
         self.expected = self.seen
         return self.outputs
 

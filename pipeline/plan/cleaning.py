@@ -33,8 +33,10 @@ def find_unreachable(project: Project, overrides: Sequence[str]) -> Found:
 
 
 def find_intermediate(project: Project, overrides: Sequence[str]) -> Found:
-    """Return big results of the named sweeps that nothing missing needs."""
+    """Return big results that nothing missing needs: of the sweeps named in `overrides`, else of all."""
     prepared, notes = _named_sweeps(project, overrides)
+    if chosen := sum(text.startswith("sweep=") for text in overrides):
+        prepared, notes = prepared[:chosen], []
     needed: set[JobId] = set()
     big: set[JobId] = set()
     for sweep in prepared:

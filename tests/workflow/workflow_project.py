@@ -71,7 +71,7 @@ LIGHT = f"""
     - tracking=none
 """
 TEXTS = "unit,description\n" + "".join(
-    f"{unit},{text}\n" for unit, text in enumerate(["red", "circle", "star"] * 40)
+    f"{unit},{text}\n" for unit, text in enumerate(["red", "circle", "star"] * 8)
 )
 
 ALL = {
