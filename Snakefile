@@ -32,9 +32,12 @@ for stage in STAGES:
             name:
                 stage
             input:
-                lambda wildcards: [ancient(marker) for marker in PLAN.inputs(wildcards.batch)],
+                lambda wildcards: [
+                    ancient(marker) for marker in PLAN.inputs(wildcards.batch)
+                ],
             output:
                 f"{PLAN.folder}/{stage}/{{batch}}.done",
+            threads: lambda wildcards: PLAN.threads(wildcards.batch)
             params:
                 command=f"{sys.executable} -m pipeline.execution {PLAN.path} {stage}",
             shell:
@@ -46,7 +49,9 @@ for stage in STAGES:
             name:
                 stage
             input:
-                lambda wildcards: [ancient(marker) for marker in PLAN.inputs(wildcards.batch)],
+                lambda wildcards: [
+                    ancient(marker) for marker in PLAN.inputs(wildcards.batch)
+                ],
             output:
                 f"{PLAN.folder}/{stage}/{{batch}}.done",
             run:

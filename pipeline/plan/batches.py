@@ -50,6 +50,11 @@ class Plan:
         """Return all markers."""
         return [self.marker(batch) for batch in self.batches.values()]
 
+    def threads(self, batch_id: str) -> int:
+        """Return the cores that a batch keeps busy: torch's threads where it computes with torch, else 1."""
+        numerics = self.batches[batch_id].jobs[0].slice.get("numerics", {})
+        return int(numerics.get("threads", 1))
+
     def inputs(self, batch_id: str) -> list[str]:
         """Return the markers that a batch waits for."""
         return [self.marker(self.batches[up]) for up in self.batches[batch_id].after]

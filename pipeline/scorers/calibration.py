@@ -61,8 +61,10 @@ def fit_calibration(cosines: Array, labels: Array) -> Calibration:
     a value is not finite, or one of the two classes is empty.
     """
     x, y = _checked(cosines, labels)
-    centre, spread = float(x.mean()), float(x.std()) or 1.0
-    z = (x - centre) / spread
+    centre = float(x.mean())
+    varies = bool(np.ptp(x) > 0)
+    spread = float(x.std()) if varies else 1.0
+    z = (x - centre) / spread if varies else np.zeros_like(x)
 
     def loss(parameters: Array) -> tuple[float, Array]:
         logits = parameters[0] * z + parameters[1]
@@ -70,7 +72,7 @@ def fit_calibration(cosines: Array, labels: Array) -> Calibration:
         value = float(np.mean(np.logaddexp(0.0, logits) - y * logits))
         return value, np.array([np.mean(excess * z), np.mean(excess)])
 
-    start = np.array([max(1.0, SMALLEST * spread), np.log(y.mean() / (1 - y.mean()))])
+    start = np.array([1.0 if varies else SMALLEST, np.log(y.mean() / (1 - y.mean()))])
     bounds: Any = [(SMALLEST * spread, LARGEST * spread), (None, None)]
     options: Any = {"maxiter": 1000, "ftol": 1e-15, "gtol": 1e-10}
     found: Any = minimize(loss, start, (), "L-BFGS-B", jac=True, bounds=bounds, options=options)

@@ -49,11 +49,11 @@ class Vocabulary:
 
 
 def vocabulary(texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> Vocabulary:
-    """Collect every word of the texts, and every part and pair that at least two texts share.
+    """Collect every word of the texts and its parts, and every pair that at least two texts share.
 
     Above `max_tokens` the tokens of most texts are kept; ties go to the alphabet.
     """
     counts = Counter(token for text in dict.fromkeys(texts) for token in set(tokens(text)))
-    kept = [token for token, count in counts.items() if count > 1 or (token[0], token[-1]) == ("<", ">")]
+    kept = [token for token, count in counts.items() if count > 1 or " " not in token]
     kept.sort(key=lambda token: (-counts[token], token))
     return Vocabulary(tuple(kept[:max_tokens]))

@@ -117,7 +117,7 @@ def test_later_passes_stop_after_the_last_layer_needed_and_hooks_go_away() -> No
 def test_a_layer_that_never_runs_is_named() -> None:
     with (
         capture(Toy().eval(), ["unused"], "avg") as forward,
-        pytest.raises(AssayError, match="layer=unused is in the model"),
+        pytest.raises(AssayError, match="layer=unused"),
     ):
         forward(torch.randn(1, 3, 5, 5))
 

@@ -1,0 +1,104 @@
+"""A key names a result: equal things, equal keys; anything else, another key."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import AssayError
+from pipeline.files import canonical
+from pipeline.plan.accepted import Acceptance, Accepted
+from pipeline.plan.keys import Slicer, make_key
+from pipeline.plan.memory import Memory
+from pipeline.plan.stages import SWEEP_ENDS, STAGES, stage_for
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def key(slice_, **changes):
+    parts = {"stage": "units", "inputs": {"a": "k1"}, "code": {"m": "1"}, "libraries": {"l": "1"}, "files": {}}
+    parts |= changes
+    return make_key(
+        parts["stage"], slice_, parts["inputs"], parts["code"], parts["libraries"], parts["files"]
+    )
+
+
+@given(plain)
+def test_a_key_is_a_k_and_twelve_hex_digits_and_depends_on_values_alone(value):
+    assert re.fullmatch("k[0-9a-f]{12}", key(value))
+    assert key(value) == key(value)
+
+
+@given(plain, plain)
+def test_other_slices_have_other_keys(one, other):
+    assert (key(one) == key(other)) == (canonical(one) == canonical(other))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stage": "crowd"},
+        {"inputs": {"a": "k2"}},
+        {"inputs": {"b": "k1"}},
+        {"code": {"m": "2"}},
+        {"libraries": {"l": "2"}},
+        {"files": {"f": "1"}},
+    ],
+)
+def test_stage_inputs_code_libraries_and_files_are_part_of_a_key(change):
+    assert key({}) != key({}, **change)
+
+
+def test_the_order_of_a_sweeps_points_is_not():
+    assert key({}, inputs={"s": ["k1", "k2"]}) == key({}, inputs={"s": ["k2", "k1"]})
+
+
+def test_a_key_never_changes_between_versions_of_this_code():
+    assert key({"a": 1, "b": [1.5, "x"]}) == "k40c1bac42a95"
+
+
+def test_an_accepted_version_counts_as_the_oldest_of_its_class(tmp_path):
+    accepted = Accepted(tmp_path / "accepted.json")
+    accepted.add([Acceptance("units", "code", "m", "v1", "v2"), Acceptance("units", "code", "m", "v2", "v3")])
+    again = Accepted(tmp_path / "accepted.json")
+    assert [again.oldest("units", "code", "m", v) for v in ("v1", "v2", "v3", "v4")] == ["v1", "v1", "v1", "v4"]
+    assert again.oldest("crowd", "code", "m", "v3") == "v3"
+    assert again.oldest("units", "library", "m", "v3") == "v3"
+    assert again.used("units", "code", "m", "v3")
+    assert not again.used("units", "code", "m", "v1")
+
+
+def test_accepting_a_change_and_its_way_back_is_no_endless_loop(tmp_path):
+    accepted = Accepted(tmp_path / "accepted.json")
+    accepted.add([Acceptance("units", "code", "m", "v1", "v2"), Acceptance("units", "code", "m", "v2", "v1")])
+    assert accepted.oldest("units", "code", "m", "v2") in ("v1", "v2")
+
+
+@pytest.fixture
+def slicer(tmp_path):
+    return Slicer(tmp_path, Memory(tmp_path / "memory.sqlite"), Accepted(tmp_path / "accepted.json"))
+
+
+def test_a_target_is_hashed_by_its_code_or_version_or_refused(slicer):
+    assert re.fullmatch("[0-9a-f]{12}", slicer.target("pipeline.files.sha256"))
+    assert slicer.target("numpy.linalg.norm").startswith("numpy==")
+    with pytest.raises(AssayError, match="_target_=nowhere.thing"):
+        slicer.target("nowhere.thing")
+
+
+def test_every_row_of_the_stage_table_names_stages_that_are_there():
+    for name, rows in STAGES.items():
+        for row in rows:
+            assert set(row.after) <= STAGES.keys(), name
+            assert (row.scope == "sweep") == (name in SWEEP_ENDS)
+
+
+def test_a_row_is_chosen_by_the_config():
+    row = stage_for("scoring", {"scoring": {"name": "oracle"}})
+    assert "labels" in row.after
+    assert "crowd" in stage_for("scoring", {"scoring": {"name": "crowd"}}).after

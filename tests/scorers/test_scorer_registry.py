@@ -1,0 +1,15 @@
+import pytest
+
+from pipeline.errors import AssayError
+from pipeline.scorers.registry import NAMES, scorer_module
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scorer_can_be_written_down_and_opened(name: str) -> None:
+    module = scorer_module(name)
+    assert callable(module.save) and callable(module.open_saved)
+
+
+def test_an_unknown_scorer_is_refused_by_name() -> None:
+    with pytest.raises(AssayError, match=r"scorer.name='blip'.*open_clip, siglip_tiny"):
+        scorer_module("blip")
