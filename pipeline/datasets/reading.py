@@ -34,6 +34,11 @@ class ImageReader:
             self._folders["root"] = Path(root).absolute()
         self._reset()
 
+    @property
+    def ids(self) -> list[str]:
+        """The image ids, by position."""
+        return self._ids
+
     def __len__(self) -> int:
         return len(self._ids)
 

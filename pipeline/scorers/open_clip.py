@@ -18,13 +18,12 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from torch import Tensor, nn
 
 from pipeline.errors import AssayError
-from pipeline.files import read_json, write_json
+from pipeline.files import read_json
 from pipeline.models.device import inference
 from pipeline.models.images import Images, Transform, batches
 from pipeline.models.weights import local_path, seeded
 from pipeline.scorers.scorer import Embeddings, unit_rows
 
-FILE = "scorer.json"
 MODEL_CONFIG = "open_clip_config.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 PREPROCESSING = ("mode", "mean", "std", "interpolation", "resize_mode", "fill_color")
@@ -112,16 +111,6 @@ def load(*, arch: str, weights: Mapping[str, Any], template: str) -> OpenClip:
     transform = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
     tokenize = _tokenizer(arch, config, folder)
     return OpenClip(model.eval(), transform, tokenize, template, int(config["embed_dim"]))
-
-
-def save(folder: Path, *, arch: str, weights: Mapping[str, Any], template: str) -> None:
-    """Write down which model this is, for `open_saved`."""
-    write_json(folder / FILE, {"arch": arch, "weights": dict(weights), "template": template})
-
-
-def open_saved(folder: Path) -> OpenClip:
-    """Load the model that `save` wrote down."""
-    return load(**read_json(folder / FILE))
 
 
 def _architecture(arch: str) -> dict[str, Any]:
@@ -215,7 +204,7 @@ def _tokenizer(arch: str, config: dict[str, Any], folder: Path | None) -> Callab
             tokenizer = open_clip.get_tokenizer(arch)
     except ImportError as error:
         raise AssayError(
-            f"the tokenizer of {arch} needs transformers; run: pip install 'assay[vlm]'"
+            f"the tokenizer of {arch} needs transformers; run: pip install 'assay[crowd]'"
         ) from error
     except (OSError, ValueError) as error:
         raise AssayError(

@@ -33,7 +33,6 @@ from pipeline.seeds import generator
 Captions = Sequence[Sequence[str]]
 FIRST_SCALE, FIRST_BIAS = 10.0, -10.0
 WARM_UP = 0.1
-FILE = "scorer.safetensors"
 HEADER = "siglip_tiny"
 FORMAT = 1
 PREFIXES = ("network.", "image.", "text.")
@@ -305,11 +304,6 @@ def load(path: Path) -> SiglipTiny:
     text.load_state_dict(text_state)
     frozen = rebuild(facts["image_arch"], facts["preprocessing"], network)
     return SiglipTiny(frozen, Trained(image.eval(), text.eval(), known))
-
-
-def open_saved(folder: Path) -> SiglipTiny:
-    """Read the scorer that lies as scorer.safetensors in a folder."""
-    return load(folder / FILE)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -79,8 +79,12 @@ def _probabilities(inputs: dict[str, Path], descriptions: list[str]) -> Any:
 def _truths(inputs: dict[str, Path], descriptions: list[str]) -> Any:
     names = read_table(inputs["labels"] / "attributes.parquet")["name"].tolist()
     attributes = read_array(inputs["labels"] / "attributes.npy")
-    truths = [concept_truth(text, names, attributes) for text in descriptions]
-    return np.column_stack([np.full(len(attributes), np.nan) if t is None else t for t in truths])
+    concepts = np.full((len(attributes), len(descriptions)), np.nan)
+    for column, text in enumerate(descriptions):
+        truth = concept_truth(text, names, attributes)
+        if truth is not None:
+            concepts[:, column] = truth
+    return concepts
 
 
 def _notes(table: pd.DataFrame) -> list[str]:

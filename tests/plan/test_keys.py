@@ -21,7 +21,13 @@ plain = st.recursive(
 
 
 def key(slice_, **changes):
-    parts = {"stage": "units", "inputs": {"a": "k1"}, "code": {"m": "1"}, "libraries": {"l": "1"}, "files": {}}
+    parts = {
+        "stage": "units",
+        "inputs": {"a": "k1"},
+        "code": {"m": "1"},
+        "libraries": {"l": "1"},
+        "files": {},
+    }
     parts |= changes
     return make_key(
         parts["stage"], slice_, parts["inputs"], parts["code"], parts["libraries"], parts["files"]
@@ -66,7 +72,12 @@ def test_an_accepted_version_counts_as_the_oldest_of_its_class(tmp_path):
     accepted = Accepted(tmp_path / "accepted.json")
     accepted.add([Acceptance("units", "code", "m", "v1", "v2"), Acceptance("units", "code", "m", "v2", "v3")])
     again = Accepted(tmp_path / "accepted.json")
-    assert [again.oldest("units", "code", "m", v) for v in ("v1", "v2", "v3", "v4")] == ["v1", "v1", "v1", "v4"]
+    assert [again.oldest("units", "code", "m", v) for v in ("v1", "v2", "v3", "v4")] == [
+        "v1",
+        "v1",
+        "v1",
+        "v4",
+    ]
     assert again.oldest("crowd", "code", "m", "v3") == "v3"
     assert again.oldest("units", "library", "m", "v3") == "v3"
     assert again.used("units", "code", "m", "v3")

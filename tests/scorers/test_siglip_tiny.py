@@ -12,9 +12,7 @@ from scipy.stats import rankdata
 
 from pipeline.errors import AssayError
 from pipeline.scorers.frozen import Frozen, features, load_frozen
-from pipeline.scorers.registry import open_scorer
 from pipeline.scorers.siglip_tiny import (
-    FILE,
     KnownPairsLoss,
     SiglipTiny,
     Trained,
@@ -109,8 +107,8 @@ def test_a_saved_scorer_gives_the_same_embeddings_without_its_weights_at_hand(
     settings: dict[str, Any] = {"batch_size": 2, "workers": 0, "device": "cpu", "threads": 1}
     values = features(frozen, images, **settings)
     fitted = train(values, [["cat"], ["dog"], ["cat", "dog"]], **SMALL)
-    save(tmp_path / FILE, frozen, fitted)
-    loaded = open_scorer("siglip_tiny", tmp_path)
+    save(tmp_path / "scorer.safetensors", frozen, fitted)
+    loaded = load(tmp_path / "scorer.safetensors")
     assert np.array_equal(
         loaded.embed_texts(["cat", "cow"]), SiglipTiny(frozen, fitted).embed_texts(["cat", "cow"])
     )

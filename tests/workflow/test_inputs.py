@@ -106,8 +106,14 @@ def test_an_unreadable_image_stops_by_name_or_is_skipped_with_a_count(folder):
             lambda p: write(p, "images.csv", [("image", "caption"), ("00.png", "a"), ("00.png", "b")]),
             ["images.csv", "00.png"],
         ),
-        (lambda p: write(p, "concepts.csv", [("image", "concept"), ("99.png", "red")]), ["concepts.csv", "99.png"]),
-        (lambda p: write(p, "concepts.csv", [("picture", "concept"), ("00.png", "red")]), ["concepts.csv", "image"]),
+        (
+            lambda p: write(p, "concepts.csv", [("image", "concept"), ("99.png", "red")]),
+            ["concepts.csv", "99.png"],
+        ),
+        (
+            lambda p: write(p, "concepts.csv", [("picture", "concept"), ("00.png", "red")]),
+            ["concepts.csv", "image"],
+        ),
     ],
     ids=["missing root", "zero images", "two images with one name", "unknown image", "missing column"],
 )

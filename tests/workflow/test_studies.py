@@ -1,5 +1,7 @@
 """What people are paid to rate outlives every key."""
 
+from io import BytesIO
+
 import pandas as pd
 import pytest
 from workflow_project import TinyProject
@@ -18,7 +20,9 @@ def give_ratings(project: TinyProject) -> None:
     folders = (project.root / "results" / "crowd").glob("k*/ratings.parquet")
     ratings = pd.concat([pd.read_parquet(path) for path in folders])
     columns = ["image_id", "description", "worker"]
-    ratings.drop_duplicates(columns).to_parquet(project.root / "studies" / "pilot" / "ratings.parquet", index=False)
+    ratings.drop_duplicates(columns).to_parquet(
+        project.root / "studies" / "pilot" / "ratings.parquet", index=False
+    )
 
 
 def test_a_frozen_study_holds_draws_tasks_and_checksums(frozen: TinyProject) -> None:
@@ -27,7 +31,7 @@ def test_a_frozen_study_holds_draws_tasks_and_checksums(frozen: TinyProject) -> 
     assert {"draw", "q", "weight", "multiplicity", "image_id", "part"} <= set(study)
     tasks = pd.read_csv(folder / "tasks.csv", keep_default_na=False)
     assert len(tasks) == len(study[["image_id", "description"]].drop_duplicates())
-    checksums = pd.read_csv(folder / "images.csv")
+    checksums = pd.read_csv(folder / "images.csv", dtype=str)
     assert set(checksums["image_id"]) == set(study["image_id"])
 
 
@@ -52,8 +56,6 @@ def test_given_ratings_are_scored_as_the_simulation_was(frozen: TinyProject) -> 
     frozen.run("run", "sweep=tiny", *PEOPLE)
     assert frozen.to_run(*PEOPLE) == {}
     ours = pd.read_csv(frozen.root / "results" / "sweeps" / "tiny" / "latest" / "scores.csv")
-    from io import BytesIO
-
     columns = ["layer", "method", "unit"]
     both = ours.merge(pd.read_csv(BytesIO(direct)), on=columns, suffixes=("", "_direct"))
     assert len(both) == len(ours)
@@ -64,7 +66,11 @@ def test_given_ratings_are_scored_as_the_simulation_was(frozen: TinyProject) -> 
 def test_another_sampler_or_scorer_never_redraws_a_study(frozen: TinyProject, change: list[str]) -> None:
     give_ratings(frozen)
     before = {job for job in frozen.prepare(*PEOPLE).build.jobs if job[0] in ("sampling", "crowd", "scoring")}
-    after = {job for job in frozen.prepare(*PEOPLE, *change).build.jobs if job[0] in ("sampling", "crowd", "scoring")}
+    after = {
+        job
+        for job in frozen.prepare(*PEOPLE, *change).build.jobs
+        if job[0] in ("sampling", "crowd", "scoring")
+    }
     assert before == after
 
 
@@ -77,4 +83,6 @@ def test_a_refactor_of_sampling_redraws_nothing(frozen: TinyProject) -> None:
 
 
 def test_an_unknown_study_is_named(copy: TinyProject) -> None:
-    assert "crowd.study=nothing: no folder" in copy.run("plan", "sweep=tiny", "crowd=files", "crowd.study=nothing", code=2)
+    assert "crowd.study=nothing: no folder" in copy.run(
+        "plan", "sweep=tiny", "crowd=files", "crowd.study=nothing", code=2
+    )
