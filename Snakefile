@@ -39,9 +39,9 @@ for stage in STAGES:
                 f"{PLAN.folder}/{stage}/{{batch}}.done",
             threads: lambda wildcards: PLAN.threads(wildcards.batch)
             params:
-                command=f"{sys.executable} -m pipeline.execution {PLAN.path} {stage}",
+                command=[sys.executable, "-m", "pipeline.execution", str(PLAN.path), stage],
             shell:
-                "{params.command} {wildcards.batch}"
+                "{params.command:q} {wildcards.batch}"
 
     else:
 

@@ -12,14 +12,17 @@ from pipeline.plan.project import find_project
 
 def point(config: DictConfig) -> None:
     """Refuse a single run: a point is run as a sweep of one."""
-    raise AssayError("add -m (multirun) and hydra/launcher=snakemake, or use assay run sweep=NAME")
+    raise SystemExit("assay: add -m (multirun) and hydra/launcher=snakemake, or use assay run sweep=NAME")
 
 
 def main() -> None:
     """Start Hydra on the nearest project's conf/."""
     register()
-    conf = str(find_project(Path.cwd()).conf)
-    hydra.main(config_path=conf, config_name="config", version_base="1.3")(point)()
+    try:
+        conf = str(find_project(Path.cwd()).conf)
+        hydra.main(config_path=conf, config_name="config", version_base="1.3")(point)()
+    except AssayError as error:
+        raise SystemExit(f"assay: {error}") from None
 
 
 if __name__ == "__main__":

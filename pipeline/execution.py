@@ -15,16 +15,17 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from pipeline.errors import AssayError
-from pipeline.files import sha256, write_json
+from pipeline.files import read_json, sha256, write_json
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.batches import Batch, Plan, read_plan, row_of
+from pipeline.plan.content import file_checksum, folder_checksum
 from pipeline.plan.fingerprint import Fingerprints, source
-from pipeline.plan.keys import Job, installed_version
+from pipeline.plan.keys import AWAITED, Job, installed_version
+from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project, find_project
-from pipeline.plan.store import QUARANTINE, Store
+from pipeline.plan.store import QUARANTINE, Store, hidden_name
 
 Config = dict[str, Any]
 PASSED_OVER = "passed over"
@@ -38,13 +39,21 @@ def run_batch(plan: Plan, batch_id: str) -> None:
     project = find_project(plan.path.parent)
     batch = plan.batches[batch_id]
     for jobs in _passes(batch):
-        try:
-            _run_jobs(project, jobs)
-        except AssayError as error:
-            _note_failure(plan, jobs, str(error))
-        except Exception:
-            _note_failure(plan, jobs, traceback.format_exc())
+        _try_jobs(project, plan, jobs)
     write_json(Path(plan.marker(batch)), {"keys": [job.key for job in batch.jobs]})
+
+
+def _try_jobs(project: Project, plan: Plan, jobs: Sequence[Job]) -> None:
+    """Run jobs that share a pass; where that fails, each on its own, so that one stops no other."""
+    try:
+        _run_jobs(project, jobs)
+    except AssayError as error:
+        if len(jobs) == 1:
+            _note_failure(plan, jobs, str(error))
+        for job in jobs if len(jobs) > 1 else ():
+            _try_jobs(project, plan, [job])
+    except Exception:
+        _note_failure(plan, jobs, traceback.format_exc())
 
 
 def _passes(batch: Batch) -> list[list[Job]]:
@@ -65,6 +74,7 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
     """Run jobs that share one pass; raises AssayError where an input is not what it was."""
     store = Store(project)
     _check_unchanged(jobs)
+    _check_files(project, jobs[0])
     consumed = _check_inputs(project, store, jobs[0])
     started, clock = time.time(), time.perf_counter()
     folders = [_temporary(project, job) for job in jobs]
@@ -81,7 +91,7 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
 
 
 def _temporary(project: Project, job: Job) -> Path:
-    folder = project.result(job.stage, f".{job.key}.{uuid4().hex[:8]}")
+    folder = project.result(job.stage, hidden_name(job.key))
     folder.mkdir(parents=True)
     return folder
 
@@ -96,6 +106,23 @@ def _check_unchanged(jobs: Sequence[Job]) -> None:
         for library, version in job.libraries.items():
             if installed_version(library) != version:
                 raise AssayError(f"{library} changed since planning; run the same command again")
+
+
+def _check_files(project: Project, job: Job) -> None:
+    """Refuse to read other files than those whose checksums are in the key."""
+    memory = Memory(project.memory)
+    try:
+        for key, checksum in job.files.items():
+            if checksum == AWAITED or key not in job.paths:
+                continue
+            path, patterns = Path(job.paths[key]), job.patterns.get(key)
+            now = (
+                folder_checksum(memory, path, patterns, key) if patterns else file_checksum(memory, path, key)
+            )
+            if now != checksum:
+                raise AssayError(f"{key}: {path} changed since planning; run the same command again")
+    finally:
+        memory.close()
 
 
 def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[str, str]]:
@@ -158,12 +185,14 @@ def write_meta(
     facts: Mapping[str, Any],
 ) -> None:
     """Write meta.json, last: what the result is, from what it came, what it holds."""
-    accepted = Accepted(project.root / "accepted.json")
+    accepted = Accepted(project.accepted)
     outputs = {
         path.relative_to(folder).as_posix(): {"sha256": sha256(path), "size": path.stat().st_size}
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+    if not outputs:
+        raise AssayError(f"{folder} is empty: the working folder was removed; run the same command again")
     versions = [("code", module, value) for module, value in job.code.items()]
     versions += [("library", name, value) for name, value in job.libraries.items()]
     meta = {
@@ -194,8 +223,13 @@ def write_meta(
 def publish(project: Project, job: Job, folder: Path) -> None:
     """Give a finished folder its name; an unfit result that stands there goes first."""
     target = project.result(job.stage, job.key)
-    if target.exists():
-        Store(project).remove(job.stage, job.key)
+    store = Store(project)
+    if store.exists(job.stage, job.key):
+        ours, theirs = read_json(folder / "meta.json"), store.meta(job.stage, job.key)
+        if theirs and theirs["outputs"] == ours["outputs"] and not store.damage(job.stage, job.key):
+            write_json(target / "meta.json", ours)  # the same bytes, of inputs that are here now
+            return
+        store.remove(job.stage, job.key)
     try:
         folder.rename(target)
     except OSError:

@@ -1,6 +1,7 @@
 """What the command line prints about plans and results."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline.errors import AssayError
-from pipeline.files import read_json
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.project import Project
 from pipeline.plan.stages import STAGES
+from pipeline.plan.store import Store
 from pipeline.plan.workflow import Prepared
 
 STATES = ("fresh", "stale", "missing", "waiting")
@@ -52,7 +53,9 @@ def _print_reasons(console: Console, prepared: Prepared) -> None:
 def print_result(project: Project, key: str) -> None:
     """Print what a result is, from what it came, and what it holds."""
     folder = find_result(project, key)
-    meta = read_json(folder / "meta.json")
+    meta = Store(project).meta(folder.parent.name, folder.name)
+    if meta is None:
+        raise AssayError(f"{folder}/meta.json cannot be read: assay verify moves the result aside")
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{meta['stage']}/{meta['key']}[/bold]  {folder}")
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(meta["started"]))
@@ -61,7 +64,7 @@ def print_result(project: Project, key: str) -> None:
     console.print(f"made {made} in {meta['seconds']:.1f} s, peak memory {peak:.0f} MB, on {machine}")
     later = [
         f"{entry.component} {entry.new} counts as {entry.old}"
-        for entry in Accepted(project.root / "accepted.json").entries
+        for entry in Accepted(project.accepted).entries
         if entry.stage == meta["stage"] and entry.old in (*meta["code"].values(), *meta["libraries"].values())
     ]
     for title, content in [*_sections(meta), *([("assay accept", later)] if later else [])]:
@@ -92,6 +95,8 @@ def _sections(meta: dict[str, Any]) -> list[tuple[str, list[str]]]:
 def find_result(project: Project, key: str) -> Path:
     """Return the folder of the one result whose key starts with `key`; AssayError otherwise."""
     name = key.rsplit("/", 1)[-1]
+    if not re.fullmatch("k[0-9a-f]{1,12}", name):
+        raise AssayError(f"{key!r} is no key: a key is k and 12 hex digits, or their beginning")
     found = [p for p in sorted(project.results.glob(f"*/{name}*")) if (p / "meta.json").is_file()]
     if not found:
         raise AssayError(f"no result {key!r} in {project.results}: points.csv of a sweep lists the keys")

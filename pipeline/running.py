@@ -24,15 +24,16 @@ from pipeline.printing import print_plan
 POLL = 0.2
 """Seconds between looks at the markers."""
 
-ROUNDS = 3
-"""Plans at most: one, and one more where a damaged or rebuilt input asks for it, twice."""
-
 
 @contextmanager
 def one_run_at_a_time(project: Project) -> Iterator[None]:
     """Hold the project's lock; the system lets go of it when a run dies, so none is left behind."""
-    project.results.mkdir(exist_ok=True)
-    with (project.results / ".lock").open("w") as stream:
+    try:
+        project.results.mkdir(exist_ok=True)
+        stream = (project.results / ".lock").open("w")
+    except OSError as error:
+        raise AssayError(f"{project.results} cannot be written: {error.strerror}") from None
+    with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -42,6 +43,9 @@ def one_run_at_a_time(project: Project) -> Iterator[None]:
 
 def run_sweep(project: Project, sweep: Sweep, cores: int | None, dry_run: bool, profile: str) -> int:
     """Run what is missing; return the exit code: 0 where all is there or awaited, 1 where a stage failed."""
+    if not (project.root / "profiles" / profile).is_dir():
+        known = sorted(path.name for path in (project.root / "profiles").iterdir())
+        raise AssayError(f"--profile {profile}: no folder profiles/{profile}; there are {', '.join(known)}")
     if dry_run:
         print_plan(prepare(project, sweep))
         return 0
@@ -55,13 +59,18 @@ def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str)
     if not prepared.status.to_run:
         return _report(prepared)
     print_plan(prepared)
-    for _ in range(ROUNDS):
+    while True:
+        before = prepared.status.to_run
         plan = hand_over(prepared)
         _snakemake(project, plan, cores, profile)
         failed = failures(plan)
         prepared = prepare(project, sweep)
         if not prepared.status.to_run:
             return _report(prepared)
+        if (
+            prepared.status.to_run == before
+        ):  # a damaged or rebuilt input may ask for more rounds, each for other jobs
+            break
         if _died(plan) or any("was damaged" not in row["message"] for row in failed if _is_own(row)):
             break
     return _report_failures(prepared, plan)
@@ -159,7 +168,10 @@ def _report_failures(prepared: Prepared, plan: Plan) -> int:
     console.print(
         f"{left} results are not there; what was made is kept, and the same command goes on from here."
     )
-    if died := _died(plan):
+    died = _died(plan)
+    if len(died) == len({batch.stage for batch in plan.batches.values()}) and not own:
+        console.print("Snakemake did not start; its log says why")
+    elif died:
         console.print(f"did not end: {', '.join(died)}; a killed process is often one that ran out of memory")
     log = plan.folder / "snakemake.log"
     if not own and log.is_file():

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
 
 
@@ -48,8 +49,21 @@ class Accepted:
         """Take back all entries of a stage and kind; return them."""
         taken = [entry for entry in self.entries if (entry.stage, entry.kind) == (stage, kind)]
         self.entries = [entry for entry in self.entries if entry not in taken]
-        self._write()
+        if taken:
+            self._write()
         return taken
 
     def _write(self) -> None:
         write_json(self.path, [asdict(entry) for entry in self.entries])
+
+
+def _read(path: Path) -> list[Acceptance]:
+    try:
+        rows = read_json(path)
+        if not isinstance(rows, list):
+            raise TypeError("not a list")
+        return [Acceptance(**row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise AssayError(
+            f"{path} cannot be read ({error}): take it from git, or delete it and accept again"
+        ) from None

@@ -20,7 +20,7 @@ def accept_changes(project: Project, stage: str, kind: str) -> list[Acceptance]:
     Raises AssayError for an unknown stage and where nothing changed.
     """
     _require_stage(stage)
-    accepted = Accepted(project.root / "accepted.json")
+    accepted = Accepted(project.accepted)
     newest = _newest(project, stage, FIELDS[kind])
     current = {component: _current(kind, component) for component in newest}
     entries = [
@@ -40,7 +40,7 @@ def accept_changes(project: Project, stage: str, kind: str) -> list[Acceptance]:
 def undo_changes(project: Project, stage: str, kind: str) -> list[Acceptance]:
     """Take back what was accepted for a stage; raises AssayError where nothing was."""
     _require_stage(stage)
-    taken = Accepted(project.root / "accepted.json").undo(stage, kind)
+    taken = Accepted(project.accepted).undo(stage, kind)
     if not taken:
         raise AssayError(f"nothing was accepted for {stage} ({kind})")
     return taken

@@ -5,6 +5,7 @@ results that are not there.
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ def batch_up(jobs: Mapping[JobId, Job], to_run: list[JobId]) -> list[Batch]:
         groups.setdefault((job.stage, _pass(job)), []).append(job)
     batches: list[Batch] = []
     home: dict[JobId, str] = {}
-    for (stage, _), members in groups.items():
+    order = list(STAGES)
+    for (stage, _), members in sorted(groups.items(), key=lambda group: order.index(group[0][0])):
         size = STAGES[stage][0].batch
         for start in range(0, len(members), size):
             chunk = members[start : start + size]
@@ -102,10 +104,10 @@ def _name(jobs: list[Job]) -> str:
 
 
 def write_plan(project: Project, build: Build, to_run: list[JobId]) -> Plan:
-    """Write the plan of one run; its name is made of what it runs."""
+    """Write the plan of one run; its name is made of what it runs and of the process that plans."""
     batches = batch_up(build.jobs, to_run)
     name = hashlib.sha256(" ".join(batch.id for batch in batches).encode()).hexdigest()[:12]
-    path = project.plans / f"{build.name}-{name}.json"
+    path = project.plans / f"{build.name}-{name}-{os.getpid()}.json"
     write_json(path, {"sweep": build.name, "batches": [asdict(batch) for batch in batches]})
     return Plan(path, build.name, {batch.id: batch for batch in batches})
 

@@ -1,5 +1,6 @@
 """Which results may go: those that no named sweep reaches, and big ones that nothing missing needs."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -21,13 +22,13 @@ class Found:
 
 
 def find_unreachable(project: Project, overrides: Sequence[str]) -> Found:
-    """Return the results that no named sweep reaches, with and without the given overrides.
+    """Return the results that no named sweep reaches, as planned now and as each was last run.
 
-    A sweep that cannot be planned here (its data are elsewhere) might reach anything, so it is an
-    error to give overrides that fail, and a note where a sweep fails without.
+    A sweep that cannot be planned here (its data are elsewhere) is a note; what its last run reached
+    stays.
     """
     prepared, notes = _named_sweeps(project, overrides)
-    reached = {job for sweep in prepared for job in sweep.build.jobs}
+    reached = {job for sweep in prepared for job in sweep.build.jobs} | _last_run(project)
     store = Store(project)
     return Found({job: _size(project, job) for job in store.all() if job not in reached}, tuple(notes))
 
@@ -63,6 +64,19 @@ def _named_sweeps(project: Project, overrides: Sequence[str]) -> tuple[list[Prep
             first = str(error).splitlines()[0]
             notes.append(f"sweep {name} cannot be planned here, so its results are not known: {first}")
     return prepared, notes
+
+
+def _last_run(project: Project) -> set[JobId]:
+    """Return the results that points.csv of each sweep's `latest` names."""
+    reached: set[JobId] = set()
+    for path in (project.results / "sweeps").glob("*/latest/points.csv"):
+        with path.open(newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                cells = (
+                    (name.removesuffix("_key"), key) for name, key in row.items() if name.endswith("_key")
+                )
+                reached |= {(stage, key) for stage, key in cells if key}
+    return reached
 
 
 def _size(project: Project, job: JobId) -> int:

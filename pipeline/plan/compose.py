@@ -103,7 +103,7 @@ class Composer:
                 del node["hydra"]
             refuse_unstable(node)
             plain = OmegaConf.to_container(node, resolve=True)
-        except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
             raise AssayError(self._explain(overrides, error)) from None
         assert isinstance(plain, dict)
         return _Base(
@@ -198,10 +198,15 @@ def refuse_unstable(node: DictConfig) -> None:
             name = piece.split("}")[0]
             if ":" in name:
                 _refuse_resolver(key, text, name.split(":")[0].strip())
-            elif "." in key and not name.startswith((".", key.split(".")[0] + ".")):
+            elif "." in key and not _stays_inside(name, key):
                 raise AssayError(
                     f"{key}={text}: a group's value may not refer to another group; write the value itself"
                 )
+
+
+def _stays_inside(name: str, key: str) -> bool:
+    """Say whether an interpolation refers to its own group; `..` may leave it."""
+    return name.startswith(key.split(".")[0] + ".") or (name.startswith(".") and not name.startswith(".."))
 
 
 def _refuse_resolver(key: str, text: str, resolver: str) -> None:

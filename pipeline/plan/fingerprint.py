@@ -7,6 +7,7 @@ comments, layout and positions do not count.
 import ast
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from pipeline.errors import AssayError
@@ -73,8 +74,14 @@ def resolve(module: str, name: str) -> str | None:
     """
     base, _, rest = name.partition(":")
     path = source(base)
-    if path is None or not rest:
-        return base if path and path.name != "__init__.py" else None
+    if path is None:
+        return None
+    if not rest and path.name == "__init__.py":
+        raise AssayError(
+            f"{module}: import {base}: a package's __init__ is in no fingerprint; import a module of it"
+        )
+    if not rest:
+        return base
     if path.name != "__init__.py":
         return base
     attribute, _, line = rest.partition(":")
@@ -84,6 +91,11 @@ def resolve(module: str, name: str) -> str | None:
             f"of any fingerprint; import it from its own module"
         )
     return leaf
+
+
+@cache
+def _own_version() -> str:
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
 
 
 class Fingerprints:
@@ -101,7 +113,7 @@ class Fingerprints:
             if path is None:
                 raise AssayError(f"no project module {module}: it is named in the stage table or a registry")
             data = path.read_bytes()
-            name = f"tree:{module}:{hashlib.sha256(data).hexdigest()}"
+            name = f"tree:{_own_version()}:{module}:{hashlib.sha256(data).hexdigest()}"
             text = self._remember(name, lambda: _describe(module, data, path))
             digest, *names = text.split(" ")
             modules = {resolve(module, name) for name in names}
@@ -128,7 +140,12 @@ class Fingerprints:
 
 
 def _describe(module: str, data: bytes, path: Path) -> str:
-    tree = ast.parse(data, filename=str(path))
+    try:
+        tree = ast.parse(data, filename=str(path))
+    except SyntaxError as error:
+        raise AssayError(
+            f"{path}, line {error.lineno}: {error.msg}; the code of a stage cannot be read"
+        ) from None
     digest = hashlib.sha256(serialise(tree).encode()).hexdigest()[:16]
     names = sorted(set(import_names(module, tree, path.name == "__init__.py")))
     return " ".join([digest, *names])

@@ -19,6 +19,7 @@ from pipeline.plan.stages import Stage, lookup
 from pipeline.plan.validation import Validated
 
 Inputs = dict[str, str | list[str]]
+SCORER_FILES = ("open_clip_config.json", "tokenizer.json", "tokenizer_config.json")
 AWAITED = "awaited"
 """What stands for the checksum of ratings that people have not given yet."""
 
@@ -27,7 +28,8 @@ AWAITED = "awaited"
 class Job:
     """One result to be: all that its key is made of, and what its stage needs to run.
 
-    `slice` holds checksums where the config has paths; `paths` and `speed` are no part of the key.
+    A slice has no paths: `files` holds the checksums of what lies there. `paths`, `patterns` (which
+    files of a folder count) and `speed` are no part of the key.
     """
 
     stage: str
@@ -38,6 +40,7 @@ class Job:
     libraries: dict[str, str]
     files: dict[str, str]
     paths: dict[str, str] = field(default_factory=dict)
+    patterns: dict[str, list[str]] = field(default_factory=dict)
     speed: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -74,6 +77,7 @@ class Slicer:
         self._accepted = accepted
         self._fingerprints = Fingerprints(memory.text)
         self._content: dict[str, str] = {}
+        self._patterns: dict[tuple[str, str], tuple[str, ...]] = {}
         self._slices: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str]]] = {}
 
     def job(self, name: str, stage: Stage, point: Validated, inputs: Inputs) -> Job:
@@ -101,7 +105,8 @@ class Slicer:
             for library, version in libraries.items()
         }
         key = make_key(name, slice_, inputs, oldest_code, oldest_libraries, files)
-        return Job(name, key, slice_, inputs, code, libraries, files, paths, speed)
+        patterns = {key: list(self._patterns[name, key]) for key in files if (name, key) in self._patterns}
+        return Job(name, key, slice_, inputs, code, libraries, files, paths, patterns, speed)
 
     def code(self, name: str, stage: Stage, config: Mapping[str, Any], slice_: Any) -> dict[str, str]:
         """Return the fingerprint of the stage's module, of its chosen variants and of every `_target_`."""
@@ -186,6 +191,8 @@ class Slicer:
             return None
         if not isinstance(value, dict):
             return value
+        if value.get("source") == "file" and key.startswith("scorer"):
+            files |= self._beside(key, value["path"])
         if value.get("source") == "package":
             packaged = packaged_file(value["package"], value["file"], key)
             paths[f"{key}.file"] = str(packaged)
@@ -196,6 +203,11 @@ class Slicer:
         }
         return {step: item for step, item in kept.items() if item is not None or value[step] is None}
 
+    def _beside(self, key: str, path: Path) -> dict[str, str]:
+        """Return the checksums of a scorer's files beside its weights: they set tokens and preprocessing."""
+        found = [path.with_name(name) for name in SCORER_FILES if path.with_name(name).is_file()]
+        return {f"{key}.{p.name}": file_checksum(self._memory, p, key) for p in found}
+
     def _checksum(self, stage: str, key: str, path: Path, settings: Any) -> str | None:
         content = settings.CONTENT if isinstance(settings, Settings) else {}
         field_name = key.split(".", 1)[1] if "." in key else key
@@ -204,6 +216,7 @@ class Slicer:
             patterns = content.get(stage, {}).get(field_name)
             if patterns is None:
                 return None
+            self._patterns[stage, key] = patterns
             if memo not in self._content:
                 self._content[memo] = folder_checksum(self._memory, path, patterns, key)
         elif memo not in self._content:

@@ -20,11 +20,7 @@ class Memory:
     """A small SQLite file that may be deleted at any time; it only saves work."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None)
-        self._database.execute("pragma journal_mode=wal")
-        self._database.execute("pragma synchronous=off")
-        self._database.executescript(SCHEMA)
+        self._database = _opened(path)
         self._texts: dict[str, str] = dict(self._database.execute("select name, value from texts"))
         self.hashed_bytes = 0
 
@@ -67,3 +63,23 @@ class Memory:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open the file; a broken one is made anew, and where none can be written memory serves for this run."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _connect(str(path))
+    except (sqlite3.OperationalError, OSError):
+        return _connect(":memory:")
+    except sqlite3.DatabaseError:
+        path.unlink()
+        return _connect(str(path))
+
+
+def _connect(name: str) -> sqlite3.Connection:
+    database = sqlite3.connect(name, timeout=30, isolation_level=None)
+    database.execute("pragma journal_mode=wal")
+    database.execute("pragma synchronous=off")
+    database.executescript(SCHEMA)
+    return database

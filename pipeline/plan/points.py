@@ -66,6 +66,8 @@ def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accep
             sweep.points, factors, variants, composed, valid, keys, strict=True
         )
     ]
+    unique = {canonical([p.factors, p.variant, p.keys]): i for i, p in reversed(list(enumerate(points)))}
+    points, valid = [points[i] for i in sorted(unique.values())], [valid[i] for i in sorted(unique.values())]
     sweep_keys = _add_sweep(slicer, jobs, sweep.name, points, valid)
     ends = dict.fromkeys((end, p.keys[end]) for p in points for end in ENDS[p.values["track"]])
     return Build(sweep.name, points, jobs, [*ends, *sweep_keys.items()], memory.hashed_bytes, sweep_keys)
@@ -105,11 +107,11 @@ def _add_sweep(
     config = valid[0].values
     keys: dict[str, str] = {}
     for stage_name in SWEEP_ENDS:
-        if stage_name == "tracking" and config["tracking"]["name"] == "none":
-            continue
         stage = stage_for(stage_name, config)
         for group in stage.reads:
             _require_one(group, points)
+        if stage_name == "tracking" and config["tracking"]["name"] == "none":
+            continue
         slice_: dict[str, Any] = {group: config[group] for group in stage.reads}
         slice_["points"] = _point_rows(points, jobs, with_settings=stage_name == "tracking")
         if stage_name == "tracking":

@@ -34,6 +34,16 @@ class Project:
         """Frozen studies, never cleaned."""
         return self.root / "studies"
 
+    @property
+    def accepted(self) -> Path:
+        """What people said changes no result (`assay accept`)."""
+        return self.root / "accepted.json"
+
+    @property
+    def memory(self) -> Path:
+        """What planning remembers between runs."""
+        return self.results / ".memory.sqlite"
+
     def result(self, stage: str, key: str) -> Path:
         """Return the folder of one result."""
         return self.results / stage / key

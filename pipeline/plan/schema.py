@@ -21,7 +21,7 @@ IMAGE_FILES = tuple(f"**/*.{suffix}" for suffix in ("png", "jpg", "jpeg", "webp"
 class Settings(BaseModel):
     """The base: an unknown key is an error, and nothing changes after validation."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     CONTENT: ClassVar[Content] = {}
 
 

@@ -50,11 +50,11 @@ DATASET = (("dataset.name", "pipeline.datasets"),)
 SCORER = (("scorer.name", "pipeline.scorers"),)
 EXPLAINER = (("explainer.name", "pipeline.explainers"),)
 
-STAGES: dict[str, tuple[Stage, ...]] = {
+STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "images": (
         Stage(
             reads=("dataset",),
-            ignores=("dataset.labels",),
+            ignores=("dataset.labels", "dataset.splits", "dataset.split_seed"),
             libraries=("pillow", "numpy", "pyarrow"),
             variants=DATASET,
             process=True,
@@ -63,11 +63,15 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "labels": (
         Stage(
             reads=("dataset",),
+            ignores=("dataset.splits", "dataset.split_seed"),
             after=("images",),
             libraries=("pandas", "pyarrow", "timm", "scipy"),
             variants=DATASET,
             process=True,
         ),
+    ),
+    "splits": (
+        Stage(reads=("dataset.splits", "dataset.split_seed"), after=("images",), libraries=("pandas",)),
     ),
     "activations": (
         Stage(
@@ -88,7 +92,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
             when={"scorer.name": "siglip_tiny"},
             reads=("scorer", "numerics"),
             ignores=("scorer.calibration",),
-            after=("images", "labels"),
+            after=("images", "splits", "labels"),
             opens=("dataset.root",),
             speed=SPEED,
             libraries=(*TORCH, "open_clip_torch"),
@@ -127,7 +131,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(
             when={"explainer.name": "top_concept"},
             reads=("explainer",),
-            after=("images", "labels", "activations", "units"),
+            after=("splits", "labels", "activations", "units"),
             libraries=("numpy",),
             variants=EXPLAINER,
         ),
@@ -142,7 +146,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
             when={"explainer.name": "clip_dissect"},
             reads=("explainer", "scorer", "numerics"),
             ignores=("scorer.calibration",),
-            after=("images", "labels", "activations", "units", "scorer", "image_embeddings"),
+            after=("splits", "labels", "activations", "units", "scorer", "image_embeddings"),
             speed=SPEED,
             libraries=("torch", "open_clip_torch", "numpy"),
             variants=(*EXPLAINER, *SCORER),
@@ -153,7 +157,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(
             when={"scorer.calibration.source": "fitted"},
             reads=("scorer", "numerics"),
-            after=("images", "labels", "scorer", "image_embeddings", "explanations"),
+            after=("splits", "labels", "scorer", "image_embeddings", "explanations"),
             speed=SPEED,
             libraries=("torch", "open_clip_torch", "numpy", "scipy"),
             variants=SCORER,
@@ -179,7 +183,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         ),
         Stage(
             reads=("sampler", "evaluation"),
-            after=("images", "activations", "units", "explanations", "probabilities"),
+            after=("splits", "activations", "units", "explanations", "probabilities"),
             libraries=("numpy",),
             variants=(("sampler.name", "pipeline.crowd.samplers"),),
         ),
@@ -198,13 +202,13 @@ STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(
             when={"scoring.name": "automatic"},
             reads=("scoring", "evaluation"),
-            after=("images", "activations", "units", "explanations", "probabilities"),
+            after=("splits", "activations", "units", "explanations", "probabilities"),
             libraries=("numpy",),
         ),
         Stage(
             when={"scoring.name": "oracle"},
             reads=("scoring", "evaluation"),
-            after=("images", "activations", "units", "explanations", "labels"),
+            after=("splits", "activations", "units", "explanations", "labels"),
             libraries=("numpy",),
         ),
         Stage(reads=("scoring", "aggregation"), after=("sampling", "crowd"), libraries=("numpy", "pandas")),

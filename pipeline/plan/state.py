@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pipeline.plan.accepted import Accepted
 from pipeline.plan.keys import AWAITED, Job
 from pipeline.plan.points import Build
 from pipeline.plan.store import Store
@@ -34,13 +35,13 @@ class Status:
         return table
 
 
-def assess(build: Build, store: Store) -> Status:
+def assess(build: Build, store: Store, accepted: Accepted) -> Status:
     """Judge every job of a build against the results on disk.
 
     A result counts as fresh when it is complete and undamaged and its inputs' contents are what it
     consumed; an absent one also counts as fresh while nothing that must run needs it.
     """
-    damaged, outdated, absent = _inspect(build, store)
+    damaged, outdated, absent = _inspect(build, store, accepted)
     awaited = {job: where for job in build.jobs if (where := waiting_for(build.jobs[job]))}
     to_run = _demanded(build, absent, {*damaged, *outdated})
     waiting = _waiting(build, to_run, awaited)
@@ -61,7 +62,9 @@ def assess(build: Build, store: Store) -> Status:
     return Status(states, reasons, damaged, ordered, awaited)
 
 
-def _inspect(build: Build, store: Store) -> tuple[dict[JobId, str], dict[JobId, str], set[JobId]]:
+def _inspect(
+    build: Build, store: Store, accepted: Accepted
+) -> tuple[dict[JobId, str], dict[JobId, str], set[JobId]]:
     damaged: dict[JobId, str] = {}
     outdated: dict[JobId, str] = {}
     absent: set[JobId] = set()
@@ -70,7 +73,7 @@ def _inspect(build: Build, store: Store) -> tuple[dict[JobId, str], dict[JobId, 
             absent.add((stage, key))
         elif damage := store.damage(stage, key):
             damaged[stage, key] = damage
-        elif change := _rebuilt_input(job, store):
+        elif change := _rebuilt_input(job, store) or _taken_back(job, store, accepted):
             outdated[stage, key] = change
     return damaged, outdated, absent
 
@@ -86,6 +89,18 @@ def _rebuilt_input(job: Job, store: Store) -> str | None:
         now = {name: facts["sha256"] for name, facts in upstream["outputs"].items()}
         if changed := sorted(name for name, sha in consumed.items() if now.get(name) != sha):
             return f"{stage}/{key} was rebuilt on another device with other contents ({', '.join(changed)})"
+    return None
+
+
+def _taken_back(job: Job, store: Store, accepted: Accepted) -> str | None:
+    """Say which version a result was made with that counted as this job's once and does no longer."""
+    meta = store.meta(job.stage, job.key)
+    assert meta is not None
+    for kind, made, now in (("code", meta["code"], job.code), ("library", meta["libraries"], job.libraries)):
+        for name, version in now.items():
+            classes = {accepted.oldest(job.stage, kind, name, v) for v in (version, made.get(name, ""))}
+            if len(classes) > 1:
+                return f"{name} {made.get(name)} no longer counts as {version} (assay accept --undo)"
     return None
 
 

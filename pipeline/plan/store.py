@@ -1,6 +1,8 @@
 """Results on disk: `results/<stage>/<key>/`, complete once meta.json is there."""
 
 import json
+import os
+import platform
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,6 +17,19 @@ SMALL = 64 * 1024
 """Bytes: outputs up to this size are checked by content at every plan, larger ones by size."""
 
 QUARANTINE = "quarantine"
+META = {
+    "stage",
+    "key",
+    "slice",
+    "upstream",
+    "inputs",
+    "code",
+    "libraries",
+    "files",
+    "outputs",
+    "notes",
+    "started",
+}
 
 
 class Store:
@@ -28,10 +43,7 @@ class Store:
         """Return a result's meta.json, None where the result is not there or cannot be read."""
         if (stage, key) not in self._metas:
             path = self._project.result(stage, key) / "meta.json"
-            try:
-                self._metas[stage, key] = json.loads(path.read_bytes())
-            except (OSError, ValueError):
-                self._metas[stage, key] = None
+            self._metas[stage, key] = _read_meta(path)
         return self._metas[stage, key]
 
     def exists(self, stage: str, key: str) -> bool:
@@ -74,7 +86,7 @@ class Store:
     def remove(self, stage: str, key: str) -> None:
         """Delete a result: first out of sight by a rename, then the files."""
         folder = self._project.result(stage, key)
-        hidden = folder.with_name(f".{key}.{uuid4().hex[:8]}")
+        hidden = folder.with_name(hidden_name(key))
         folder.rename(hidden)
         shutil.rmtree(hidden)
         self.forget(stage, key)
@@ -103,10 +115,37 @@ class Store:
 
     def sweep_leftovers(self) -> int:
         """Remove temporary folders that killed jobs left; return how many there were."""
-        leftovers = [p for p in self._project.results.glob("*/.k*") if p.is_dir()]
+        leftovers = [p for p in self._project.results.glob("*/.k*") if p.is_dir() and not _at_work(p)]
         for path in leftovers:
             shutil.rmtree(path, ignore_errors=True)
         return len(leftovers)
+
+
+def hidden_name(key: str) -> str:
+    """Return a name for a folder at work: it says which process of which machine writes there."""
+    return f".{key}.{_machine()}.{os.getpid()}.{uuid4().hex[:8]}"
+
+
+def _machine() -> str:
+    return platform.node().replace(".", "-")
+
+
+def _at_work(folder: Path) -> bool:
+    """Say whether the process that writes a hidden folder may be alive: on another machine nobody knows."""
+    import psutil
+
+    steps = folder.name.split(".")
+    if len(steps) != 5 or not steps[3].isdigit():
+        return False
+    return steps[2] != _machine() or psutil.pid_exists(int(steps[3]))
+
+
+def _read_meta(path: Path) -> dict[str, Any] | None:
+    try:
+        meta = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return meta if isinstance(meta, dict) and meta.keys() >= META else None
 
 
 def folder_size(folder: Path) -> int:

@@ -1,5 +1,6 @@
 """From a sweep file and the command line to points, by Hydra's own override grammar."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,24 @@ def read_blocks(conf: Path, name: str) -> list[list[str]]:
     path = conf / "sweep" / f"{name}.yaml"
     if not path.is_file():
         raise AssayError(f"sweep={name}: no file {path}; {nearest(name, sweep_names(conf))}")
-    blocks = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        blocks = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise AssayError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
     good = isinstance(blocks, list) and blocks and all(isinstance(block, list) for block in blocks)
     if not good or not all(isinstance(item, str) for block in blocks for item in block):
         raise AssayError(
             f"{path}: a sweep is a list of blocks, and a block is a list of overrides such as 'layer=a,b'"
         )
+    for block in blocks:
+        _refuse_doubles(block, str(path))
     return [list(block) for block in blocks]
+
+
+def _refuse_doubles(overrides: Sequence[str], where: str) -> None:
+    counts = Counter(override.key_or_group for override in parse(overrides))
+    if doubles := [key for key, count in counts.items() if count > 1]:
+        raise AssayError(f"{where}: {doubles[0]} is given twice; write {doubles[0]}=a,b for several values")
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
@@ -68,12 +80,16 @@ def replace(block: Sequence[str], overrides: Sequence[str]) -> list[str]:
 
 def expand(overrides: Sequence[str]) -> list[Point]:
     """Expand one block to its points: the cartesian product, in Hydra's order."""
-    (batch,) = BasicSweeper.split_arguments(parse(overrides), max_batch_size=None)
+    try:
+        (batch,) = BasicSweeper.split_arguments(parse(overrides), max_batch_size=None)
+    except HydraException as error:
+        raise AssayError(f"{' '.join(overrides)}: {error}") from None
     return [tuple(point) for point in batch]
 
 
 def expand_sweep(conf: Path, name: str, overrides: Sequence[str]) -> Sweep:
     """Return the union of a named sweep's points, doubles removed, first appearance first."""
+    _refuse_doubles(overrides, "the command line")
     blocks = [replace(block, overrides) for block in read_blocks(conf, name)]
     points = dict.fromkeys(point for block in blocks for point in expand(block))
     return Sweep(name, tuple(points))

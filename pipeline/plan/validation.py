@@ -9,7 +9,6 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pipeline.errors import AssayError
-from pipeline.files import canonical
 from pipeline.plan.schema import GROUPS
 
 
@@ -56,7 +55,7 @@ class Validator:
         return Validated(values, models)
 
     def _group(self, group: str, value: Any) -> tuple[Any, Any]:
-        name = f"{group}:{canonical(value)}"
+        name = f"{group}:{value!r}"
         if name not in self._seen:
             model = _adapter(group).validate_python(value)
             plain = model.model_dump(mode="python") if isinstance(model, BaseModel) else model

@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from pipeline.plan.state import Status, assess
 from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep, expand_sweep
 
+KEEP_PLANS = 7 * 24 * 3600
+"""Seconds: plan files and logs of older runs go."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -33,13 +37,14 @@ def prepare(project: Project, sweep: Sweep) -> Prepared:
     """Plan a sweep and judge its results; nothing is written but the planner's memory."""
     if not sweep.points:
         raise AssayError(f"sweep={sweep.name} has no points")
-    memory = Memory(project.results / ".memory.sqlite")
+    accepted = Accepted(project.accepted)
+    memory = Memory(project.memory)
     try:
-        build = build_points(project, sweep, memory, Accepted(project.root / "accepted.json"))
+        build = build_points(project, sweep, memory, accepted)
     finally:
         memory.close()
     store = Store(project)
-    return Prepared(project, build, store, assess(build, store))
+    return Prepared(project, build, store, assess(build, store, accepted))
 
 
 def hand_over(prepared: Prepared) -> Plan:
@@ -47,12 +52,20 @@ def hand_over(prepared: Prepared) -> Plan:
     for (stage, key), damage in prepared.status.damaged.items():
         moved = prepared.store.quarantine(stage, key)
         print(f"damaged: {stage}/{key}: {damage}; moved to {moved.relative_to(prepared.project.root)}")
+    _forget_old_plans(prepared.project)
     plan = write_plan(prepared.project, prepared.build, prepared.status.to_run)
     write_json(plan.folder / "sweep.json", sweep_record(prepared.build))
     shutil.rmtree(plan.folder / "failures", ignore_errors=True)
     for marker in plan.markers:
         Path(marker).unlink(missing_ok=True)
     return plan
+
+
+def _forget_old_plans(project: Project) -> None:
+    for path in project.plans.glob("*.json"):
+        if time.time() - path.stat().st_mtime > KEEP_PLANS:
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+            path.unlink(missing_ok=True)
 
 
 def sweep_record(build: Build) -> dict[str, Any]:
@@ -64,7 +77,7 @@ def sweep_record(build: Build) -> dict[str, Any]:
             "variant": p.variant,
             "overrides": " ".join(p.overrides),
         }
-        | {f"{stage}_key": key for stage, key in p.keys.items()}
+        | {f"{stage}_key": key for stage, key in (p.keys | build.sweep_keys).items()}
         for p in build.points
     ]
     return {"name": build.name, "sweep_keys": build.sweep_keys, "points": rows}

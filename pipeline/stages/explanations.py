@@ -10,7 +10,7 @@ from pipeline.explainers.explanations import Explanations
 from pipeline.explainers.registry import explainer
 from pipeline.explainers.vocabulary import read_vocabulary
 from pipeline.stages.keywords import keywords
-from pipeline.stages.splits import rows_of_split
+from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
 Inputs = dict[str, Path]
@@ -81,5 +81,4 @@ def _names(inputs: Inputs) -> list[str]:
 
 
 def _rows(config: Any, inputs: Inputs) -> Any:
-    images = read_table(inputs["images"] / "images.parquet")
-    return rows_of_split(images, config["explainer"]["split"], "explainer.split")
+    return rows_of_split(inputs["splits"], config["explainer"]["split"], "explainer.split")

@@ -10,7 +10,7 @@ import pandas as pd
 from pipeline.files import write_json
 from pipeline.scorers.calibration import Calibration, fit_calibration, probabilities
 from pipeline.stages.open_scorer import open_scorer
-from pipeline.stages.splits import rows_of_split
+from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import read_array, read_table, write_table
 
 
@@ -39,7 +39,7 @@ def _fit(
     split: str, inputs: dict[str, Path], images: Any, scorer: Any, options: dict[str, Any]
 ) -> Calibration:
     """Fit (a, b) to the attributes of a split, which validation keeps apart from the evaluation's."""
-    rows = rows_of_split(read_table(inputs["images"] / "images.parquet"), split, "scorer.calibration.split")
+    rows = rows_of_split(inputs["splits"], split, "scorer.calibration.split")
     names = read_table(inputs["labels"] / "attributes.parquet")["name"].tolist()
     labels = read_array(inputs["labels"] / "attributes.npy")[rows]
     texts = scorer.embed_texts(names, **options)

@@ -15,7 +15,7 @@ from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
 from pipeline.seeds import generator
 from pipeline.stages.keywords import keywords
-from pipeline.stages.splits import rows_of_split
+from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
 COLUMNS = (
@@ -69,14 +69,13 @@ def part_of(config: Mapping[str, Any]) -> str:
 
 def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
     """Draw the images of every explained unit."""
-    images = read_table(inputs["images"] / "images.parquet")
     split = config["evaluation"]["split"]
-    rows = rows_of_split(images, split, "evaluation.split")
+    rows = rows_of_split(inputs["splits"], split, "evaluation.split")
     explanations = read_table(inputs["explanations"] / "explanations.parquet")
     texts = read_table(inputs["probabilities"] / "texts.parquet")["description"].tolist()
     probabilities = read_array(inputs["probabilities"] / "probabilities.npy")
     activations = layer_array(inputs["activations"])
-    image_ids = images["image_id"].to_numpy()[rows]
+    image_ids = read_table(inputs["splits"] / "splits.parquet")["image_id"].to_numpy()[rows]
     studies = [
         draw_unit(
             row,

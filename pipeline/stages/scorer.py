@@ -12,7 +12,7 @@ from pipeline.scorers.registry import scorer_module
 from pipeline.stages.keywords import keywords
 from pipeline.stages.open_scorer import TRAINED
 from pipeline.stages.pictures import open_images
-from pipeline.stages.splits import rows_of_split
+from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import read_array, read_table
 
 SPLIT = "train"
@@ -30,7 +30,7 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
 
 def _train(module: Any, config: dict[str, Any], inputs: dict[str, Path], output: Path) -> dict[str, Any]:
     images = read_table(inputs["images"] / "images.parquet")
-    rows = rows_of_split(images, SPLIT, "scorer: training split")
+    rows = rows_of_split(inputs["splits"], SPLIT, "scorer: training split")
     texts = true_texts(
         images["image_id"].to_numpy()[rows],
         read_table(inputs["labels"] / "captions.parquet"),

@@ -10,7 +10,7 @@ from pipeline.crowd.aggregation import aggregate
 from pipeline.crowd.scores import correlation_scores, crowd_scores
 from pipeline.crowd.truth import concept_truth
 from pipeline.files import read_json
-from pipeline.stages.splits import rows_of_split
+from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
 
@@ -57,8 +57,7 @@ def _from_people(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.Da
 
 
 def _from_images(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    images = read_table(inputs["images"] / "images.parquet")
-    rows = rows_of_split(images, config["evaluation"]["split"], "evaluation.split")
+    rows = rows_of_split(inputs["splits"], config["evaluation"]["split"], "evaluation.split")
     explanations = read_table(inputs["explanations"] / "explanations.parquet")
     descriptions = explanations["description"].drop_duplicates().tolist()
     units = sorted(explanations["unit"].unique())

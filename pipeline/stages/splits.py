@@ -1,21 +1,21 @@
-"""The images of a split."""
+"""splits: which images train, calibrate and judge."""
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from pathlib import Path
+from typing import Any
 
-from pipeline.errors import AssayError
+from pipeline.datasets.splits import assign_splits
+from pipeline.stages.tables import read_table, write_table
 
 
-def rows_of_split(images: pd.DataFrame, split: str, key: str) -> NDArray[np.intp]:
-    """Return the rows of `split` ("all": every row), in image order.
+def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
+    """Write splits.parquet: image_id and split, in image order.
 
-    Raises AssayError naming `key` where there is none.
+    A split that the data define stands; the other images get theirs by a hash of their id.
     """
-    rows = np.arange(len(images)) if split == "all" else np.flatnonzero((images["split"] == split).to_numpy())
-    if len(rows) == 0:
-        counts = images["split"].replace("", "(none)").value_counts().to_dict()
-        raise AssayError(
-            f"{key}={split}: no image is in that split; images by split: {counts}; see dataset.splits"
-        )
-    return rows
+    settings = config["dataset"]
+    table = read_table(inputs["images"] / "images.parquet")[["image_id", "split"]]
+    assigned = assign_splits(table["image_id"], settings["splits"], settings["split_seed"])
+    write_table(
+        table.assign(split=table["split"].where(table["split"] != "", assigned)), output / "splits.parquet"
+    )
+    return []

@@ -1,0 +1,1 @@
+"""From tidy tables to claims: pure functions."""

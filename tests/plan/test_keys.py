@@ -11,7 +11,7 @@ from pipeline.files import canonical
 from pipeline.plan.accepted import Acceptance, Accepted
 from pipeline.plan.keys import Slicer, make_key
 from pipeline.plan.memory import Memory
-from pipeline.plan.stages import SWEEP_ENDS, STAGES, stage_for
+from pipeline.plan.stages import STAGES, SWEEP_ENDS, stage_for
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -98,7 +98,7 @@ def slicer(tmp_path):
 def test_a_target_is_hashed_by_its_code_or_version_or_refused(slicer):
     assert re.fullmatch("[0-9a-f]{12}", slicer.target("pipeline.files.sha256"))
     assert slicer.target("numpy.linalg.norm").startswith("numpy==")
-    with pytest.raises(AssayError, match="_target_=nowhere.thing"):
+    with pytest.raises(AssayError, match=r"_target_=nowhere\.thing"):
         slicer.target("nowhere.thing")
 
 

@@ -14,12 +14,13 @@ from pipeline.stages.tables import write_array, write_table
 def inputs(tmp_path: Path) -> dict[str, Path]:
     folders = {
         name: tmp_path / name
-        for name in ("images", "labels", "activations", "units", "explanations", "probabilities")
+        for name in ("images", "splits", "labels", "activations", "units", "explanations", "probabilities")
     }
     for folder in folders.values():
         folder.mkdir()
     images = pd.DataFrame({"image_id": [f"i{i}" for i in range(6)], "split": ["test"] * 6})
     write_table(images, folders["images"] / "images.parquet")
+    write_table(images, folders["splits"] / "splits.parquet")
     write_array(np.eye(6, 2, dtype=np.uint8), folders["labels"] / "attributes.npy")
     write_table(pd.DataFrame({"name": ["red", "blue"]}), folders["labels"] / "attributes.parquet")
     write_array(np.ones((6, 3), dtype=np.float32), folders["activations"] / "layer.npy")

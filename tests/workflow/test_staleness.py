@@ -6,19 +6,15 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from workflow_project import ALL, TinyProject
+from workflow_project import ALL, END, FROM_SAMPLING, FROM_UNITS, TinyProject
 
 from pipeline.plan import keys
-
-END = {"comparison": 1, "tracking": 1}
 
 
 def all_but(*stages: str) -> dict[str, int]:
     return {stage: n for stage, n in ALL.items() if stage not in stages}
 
 
-FROM_SAMPLING = {"sampling": 8, "crowd": 8, "scoring": 8, **END}
-FROM_UNITS = {"units": 2, "explanations": 8, "probabilities": 8, **FROM_SAMPLING}
 FROM_SCORER = {"scorer": 1, "image_embeddings": 1, "explanations": 2, "probabilities": 8, **FROM_SAMPLING}
 
 CHANGES = [
@@ -29,15 +25,18 @@ CHANGES = [
     (["device=cpu"], {}),
     (["dataset.n_images=90"], ALL),
     (["dataset.seed=1"], ALL),
-    (["dataset.splits.test=0.4"], ALL),
+    (["dataset.splits.test=0.4"], all_but("images", "labels", "activations", "units") | {"explanations": 4}),
     # The written texts come from a file, so labels do not touch them.
-    (["dataset.labels.min_count=3"], all_but("images", "activations", "units") | {"explanations": 6}),
+    (
+        ["dataset.labels.min_count=3"],
+        all_but("images", "splits", "activations", "units") | {"explanations": 6},
+    ),
     (["model.pool=max"], {"activations": 2, **FROM_UNITS}),
     (["model.dtype=float16"], {"activations": 2, **FROM_UNITS}),
     (["unit.seed=1"], FROM_UNITS),
     (["scorer.epochs=3"], FROM_SCORER),
     (["scorer.calibration.split=train"], {"probabilities": 8, **FROM_SAMPLING}),
-    (["numerics.threads=2"], all_but("images", "labels")),
+    (["numerics.threads=2"], all_but("images", "splits", "labels")),
     (["sampler.seed=1"], FROM_SAMPLING),
     (["sampler=uniform"], FROM_SAMPLING),
     (["crowd.miss=0.1"], {"crowd": 8, "scoring": 8, **END}),
@@ -139,7 +138,7 @@ def test_a_comment_and_a_docstring_run_nothing(copy: TinyProject, stage: str) ->
         ("pipeline/datasets/folder.py", "import", "import os\nimport", {}),
         ("pipeline/crowd/samplers/uniform.py", "import", "import os\nimport", {}),
         ("pipeline/scorers/open_clip.py", "import", "import os\nimport", {}),
-        ("pipeline/running.py", "ROUNDS = 3", "ROUNDS = 4", {}),
+        ("pipeline/running.py", "POLL = 0.2", "POLL = 0.3", {}),
     ],
 )
 def test_a_code_edit_reruns_that_stage_and_what_follows_and_nothing_once_undone(

@@ -76,6 +76,7 @@ TEXTS = "unit,description\n" + "".join(
 
 ALL = {
     "images": 1,
+    "splits": 1,
     "labels": 1,
     "activations": 2,
     "units": 2,
@@ -89,6 +90,11 @@ ALL = {
     "comparison": 1,
     "tracking": 1,
 }
+
+
+END = {"comparison": 1, "tracking": 1}
+FROM_SAMPLING = {"sampling": 8, "crowd": 8, "scoring": 8, **END}
+FROM_UNITS = {"units": 2, "explanations": 8, "probabilities": 8, **FROM_SAMPLING}
 
 
 def fill(root: Path) -> Path:
