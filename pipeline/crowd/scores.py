@@ -16,6 +16,7 @@ PAIR = ["image_id", "description"]
 TEXT = ["method", "unit", "description"]
 STUDY = [*TEXT, "image_id", "activation", "weight", "flags"]
 WEIGHT_TOLERANCE = 1e-9
+LIKELY = 0.5
 
 
 def crowd_scores(study: pd.DataFrame, values: pd.DataFrame, n_images: int) -> pd.DataFrame:
@@ -26,7 +27,9 @@ def crowd_scores(study: pd.DataFrame, values: pd.DataFrame, n_images: int) -> pd
     what `aggregate` returns. n_images of the result counts distinct images with ratings, n_ratings
     the ratings behind them. low and high are null.
     Flags: `no_interval` always; `unrated_draws` (left out), `no_ratings` (none left: NaN),
-    `constant_activation` and `constant_concept` (NaN), `no_positive`, and the flags of the values.
+    `constant_activation` and `constant_concept` (NaN), `no_positive` (every value is 0), `no_yes`
+    (nobody said yes to any image), `no_likely_positive` (every value is below 1/2, so the score rests on
+    the priors), and the flags of the values.
     Raises AssayError where a weight is not 1/(n_images q), or a pair has two values.
     """
     _check_weights(study, n_images)
@@ -35,7 +38,7 @@ def crowd_scores(study: pd.DataFrame, values: pd.DataFrame, n_images: int) -> pd
         raise AssayError(
             f"two values for image {bad['image_id']!r} with {bad['description']!r}; aggregate them"
         )
-    votes = values[[*PAIR, "value", "n_ratings", "flags"]].rename(columns={"flags": "vote_flags"})
+    votes = values[[*PAIR, "value", "yes", "n_ratings", "flags"]].rename(columns={"flags": "vote_flags"})
     kept = [name for name in STUDY if name in study]
     draws = study[kept].merge(votes, on=PAIR, how="left", validate="m:1")
     groups = draws.groupby(TEXT, sort=False, observed=True)
@@ -83,6 +86,8 @@ def _crowd_row(key: Any, draws: pd.DataFrame) -> dict[str, Any]:
     activation, weight, concept = (
         rated[name].to_numpy(np.float64) for name in ("activation", "weight", "value")
     )
+    flags |= {"no_yes"} if not pairs["yes"].any() else set()
+    flags |= {"no_likely_positive"} if not (concept >= LIKELY).any() else set()
     flags |= _concept_flags(concept) | ({"constant_activation"} if np.isnan(activation).any() else set())
     estimate = drawn_correlation(activation, weight, concept)
     return _row(key, estimate, pairs["image_id"].nunique(), int(pairs["n_ratings"].sum()), flags)

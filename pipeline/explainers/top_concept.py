@@ -39,7 +39,7 @@ def explain(
     if not (attributes != attributes[:1]).any():
         raise AssayError(
             f"none of the {len(names)} attributes varies on the {len(activations)} images that top_concept "
-            "may use; set explainer.split=all, or lower dataset.labels.min_count"
+            "may use; lower dataset.labels.min_count, or enlarge the training split"
         )
     constant = constant_units(activations, units)
     explained = [unit for unit in units if unit not in constant]

@@ -23,9 +23,7 @@ class Accepted:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.entries: list[Acceptance] = (
-            [Acceptance(**row) for row in read_json(path)] if path.is_file() else []
-        )
+        self.entries: list[Acceptance] = _read(path) if path.is_file() else []
 
     def oldest(self, stage: str, kind: str, component: str, version: str) -> str:
         """Follow new -> old to the oldest; a version that was never accepted is its own."""

@@ -18,6 +18,7 @@ from pipeline.plan.validation import Validated, Validator
 
 ALWAYS = ("dataset", "model", "layer")
 NOT_FACTORS = ("explainer", "tracking", "stats", "loader", "device")
+ONE_A_SWEEP = ("stats", "tracking")
 TABLE_KEYS = ("explainer.path", "explainer.method")
 """What only says where texts come from: the method's name tells such points apart."""
 
@@ -66,6 +67,8 @@ def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accep
             sweep.points, factors, variants, composed, valid, keys, strict=True
         )
     ]
+    for group in ONE_A_SWEEP:
+        _require_one(group, points)
     unique = {canonical([p.factors, p.variant, p.keys]): i for i, p in reversed(list(enumerate(points)))}
     points, valid = [points[i] for i in sorted(unique.values())], [valid[i] for i in sorted(unique.values())]
     sweep_keys = _add_sweep(slicer, jobs, sweep.name, points, valid)
@@ -108,8 +111,6 @@ def _add_sweep(
     keys: dict[str, str] = {}
     for stage_name in SWEEP_ENDS:
         stage = stage_for(stage_name, config)
-        for group in stage.reads:
-            _require_one(group, points)
         if stage_name == "tracking" and config["tracking"]["name"] == "none":
             continue
         slice_: dict[str, Any] = {group: config[group] for group in stage.reads}

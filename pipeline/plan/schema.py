@@ -369,6 +369,7 @@ class StatsSettings(Settings):
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     n_bootstrap: Count = 2000
     seed: Seed = 0
+    rce_min_truth: Annotated[float, Field(ge=0)] = 0.05
 
 
 class WandbSettings(Settings):

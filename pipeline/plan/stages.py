@@ -137,7 +137,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         ),
         Stage(
             when={"explainer.name": "random"},
-            reads=("explainer",),
+            reads=("explainer", "model.arch", "layer"),
             after=("labels", "units"),
             libraries=("numpy",),
             variants=EXPLAINER,
@@ -182,7 +182,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             libraries=("pandas",),
         ),
         Stage(
-            reads=("sampler", "evaluation"),
+            reads=("sampler", "evaluation", "model.arch", "layer"),
             after=("splits", "activations", "units", "explanations", "probabilities"),
             libraries=("numpy",),
             variants=(("sampler.name", "pipeline.crowd.samplers"),),
@@ -193,7 +193,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             when={"crowd.name": "files"},
             reads=("crowd.name",),
             after=("sampling",),
-            study=("ratings.parquet",),
+            study=("ratings.parquet", "study.parquet"),
             libraries=("pandas",),
         ),
         Stage(reads=("crowd",), after=("images", "labels", "sampling"), libraries=("numpy",)),

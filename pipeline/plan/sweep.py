@@ -62,7 +62,9 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     for text in overrides:
         try:
             parsed.append(parser.parse_override(text))
-        except HydraException as error:
+            if not parsed[-1].key_or_group:
+                raise ValueError("it has no key")
+        except (HydraException, ValueError) as error:
             raise AssayError(
                 f"{text!r} is no override (write key=value, or key=a,b for several): {error}"
             ) from None

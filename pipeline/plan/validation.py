@@ -137,14 +137,26 @@ def _fields(group: str, inside: list[str]) -> set[str]:
 
 
 def _crosswise(values: Mapping[str, Any]) -> Iterable[str]:
-    scorer, split = values["scorer"], values["evaluation"]["split"]
-    used = {"train"} if scorer["name"] == "siglip_tiny" else set()
-    if scorer["calibration"]["source"] == "fitted":
-        used.add(scorer["calibration"]["split"])
-    for name in sorted(used):
-        if split in (name, "all") and values["scoring"]["name"] != "oracle":
+    """Yield what is wrong between groups: labels that judge what was made from them."""
+    evaluation = values["evaluation"]["split"]
+    uses = {f"the explainer (explainer.split={split})": split for split in _splits_of(values["explainer"])}
+    if values["scoring"]["name"] != "oracle":
+        uses |= _scorer_uses(values["scorer"])
+    for user, split in uses.items():
+        if "all" in (split, evaluation) or split == evaluation:
             yield (
-                f"evaluation.split={split}: the scorer was trained or calibrated on the labels of the split "
-                f"{name!r}, so its scores there would judge themselves; evaluate on another split "
-                f"(evaluation.split=test)"
+                f"evaluation.split={evaluation}: {user} has seen these images' labels, so it would judge "
+                f"itself; keep the two apart (evaluation.split=test, and train or validation for the other)"
             )
+
+
+def _splits_of(explainer: Mapping[str, Any]) -> list[str]:
+    """Return the split that an explainer reads labels of; similarities and activations are no labels."""
+    return [explainer["split"]] if explainer["name"] == "top_concept" else []
+
+
+def _scorer_uses(scorer: Mapping[str, Any]) -> dict[str, str]:
+    uses = {"the scorer's training": "train"} if scorer["name"] == "siglip_tiny" else {}
+    if scorer["calibration"]["source"] == "fitted":
+        uses["the scorer's calibration"] = scorer["calibration"]["split"]
+    return uses

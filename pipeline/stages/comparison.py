@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.files import write_json
+from pipeline.files import read_json, write_json
 from pipeline.report.comparison_figure import draw_comparison
 from pipeline.report.methods_text import methods_text
 from pipeline.stages.tables import read_table, write_table
@@ -26,11 +26,13 @@ def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> 
         confidence=settings["confidence"],
         n_bootstrap=settings["n_bootstrap"],
         seed=settings["seed"],
+        rce_min_truth=settings["rce_min_truth"],
     )
     write_both(scores, output / "scores")
     for name in TABLES:
         write_both(getattr(comparison, name), output / name)
-    write_json(output / "facts.json", {"factors": factors, "confidence": settings["confidence"]})
+    facts = {name: settings[name] for name in ("confidence", "rce_min_truth")}
+    write_json(output / "facts.json", {"factors": factors, **facts})
     (output / "methods.txt").write_text(methods_text(comparison), encoding="utf-8")
     draw_comparison(comparison, scores, output / "comparison.png", output / "comparison.svg")
     return []
@@ -60,4 +62,9 @@ def write_both(table: pd.DataFrame, stem: Path) -> None:
 def read_comparison(folder: Path, factors: Sequence[str], confidence: float) -> Comparison:
     """Read back what `run` wrote."""
     tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
-    return Comparison(**tables, factors=tuple(factors), confidence=confidence)
+    return Comparison(
+        **tables,
+        factors=tuple(factors),
+        confidence=confidence,
+        rce_min_truth=read_json(folder / "facts.json")["rce_min_truth"],
+    )

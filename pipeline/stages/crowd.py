@@ -49,11 +49,24 @@ def _simulated(
 def _collected(
     config: dict[str, Any], inputs: dict[str, Path], pairs: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Keep ratings of the study's pairs; a rating of anything else is rejected, with the reason."""
+    """Keep ratings of this part of the study; every other is rejected, with the reason."""
     ratings = read_table(config["crowd"]["study"]["ratings"])
-    asked = set(zip(pairs["image_id"], pairs["description"], strict=True))
-    used = [pair in asked for pair in zip(ratings["image_id"], ratings["description"], strict=True)]
-    rejected = ratings[[not use for use in used]].assign(
-        reason="the study never asked for this image and description"
-    )
-    return ratings[used], rejected
+    study = read_table(config["crowd"]["study"]["study"])
+    here, anywhere = _pairs(pairs), _pairs(study)
+    asked = list(zip(ratings["image_id"], ratings["description"], strict=True))
+    reasons = [
+        ""
+        if pair in here
+        else "another part of the study"
+        if pair in anywhere
+        else "never asked for by the study"
+        for pair in asked
+    ]
+    table = ratings.assign(reason=reasons)
+    used, rejected = table[table["reason"] == ""].drop(columns="reason"), table[table["reason"] != ""]
+    assert len(used) + len(rejected) == len(ratings)
+    return used, rejected
+
+
+def _pairs(table: pd.DataFrame) -> set[tuple[str, str]]:
+    return set(zip(table["image_id"], table["description"], strict=True))

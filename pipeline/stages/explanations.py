@@ -10,6 +10,7 @@ from pipeline.explainers.explanations import Explanations
 from pipeline.explainers.registry import explainer
 from pipeline.explainers.vocabulary import read_vocabulary
 from pipeline.stages.keywords import keywords
+from pipeline.stages.place import place_of
 from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
@@ -43,7 +44,7 @@ def _csv(
 def _random(
     explain: Callable[..., Explanations], config: Any, inputs: Inputs, units: list[int], n_units: int
 ) -> Explanations:
-    return explain(_names(inputs), units, **keywords(explain, config["explainer"]))
+    return explain(_names(inputs), units, **keywords(explain, config["explainer"]), place=place_of(config))
 
 
 def _top_concept(

@@ -15,6 +15,7 @@ from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
 from pipeline.seeds import generator
 from pipeline.stages.keywords import keywords
+from pipeline.stages.place import place_of
 from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
@@ -83,6 +84,7 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
             np.asarray(activations[rows, row["unit"]], dtype=np.float64),
             np.asarray(probabilities[rows, texts.index(row["description"])], dtype=np.float64),
             config["sampler"],
+            place_of(config),
         )
         for row in explanations[["method", "unit", "description"]].to_dict("records")
     ]
@@ -106,14 +108,15 @@ def draw_unit(
     activation: NDArray[np.float64],
     probability: NDArray[np.float64],
     settings: dict[str, Any],
+    place: str,
 ) -> pd.DataFrame:
     """Return one unit's draws over N evaluation images, activation standardised over them.
 
-    The stream depends on (sampler.seed, method, unit): no other unit or method moves it. A constant
-    activation is NaN in the study.
+    The stream depends on (sampler.seed, `place`: model and layer, method, unit), so no
+    other unit or method moves it. A constant activation is NaN in the study.
     """
     draw = sampler(settings["name"])
-    rng = generator(settings["seed"], "sampling", row["method"], row["unit"])
+    rng = generator(settings["seed"], "sampling", place, row["method"], row["unit"])
     options = {name: value for name, value in settings.items() if name not in ("name", "seed")}
     draws = draw(activation, probability, rng, **keywords(draw, options))
     index = draws.indices

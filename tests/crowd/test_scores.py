@@ -92,7 +92,10 @@ def test_a_unit_without_ratings_is_nan_and_flagged():
 
 @pytest.mark.parametrize(
     ("value", "flags"),
-    [(0.0, "constant_concept;no_interval;no_positive"), (0.3, "constant_concept;no_interval")],
+    [
+        (0.0, "constant_concept;no_interval;no_likely_positive;no_positive"),
+        (0.3, "constant_concept;no_interval;no_likely_positive"),
+    ],
 )
 def test_a_constant_concept_is_nan_and_flagged(value, flags):
     table = crowd_scores(study((0,)), values().assign(value=value), N_IMAGES)

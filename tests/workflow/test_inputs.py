@@ -133,7 +133,7 @@ def test_a_bad_folder_is_named(folder, spoil, words):
         (["unit.indices=[1,1]"], 1, ["names a unit twice"]),
         (["layr=blocks.1"], 2, ["unknown key 'layr'", "layer"]),
         (["dataset.root=nowhere"], 2, ["dataset.root: no folder", "nowhere"]),
-        (["explainer.split=all", "evaluation.split=all", "dataset.labels.min_count=99"], 1, ["min_count=99"]),
+        (["dataset.labels.min_count=99"], 1, ["min_count=99"]),
     ],
 )
 def test_a_bad_setting_is_named(folder, overrides, code, words):
