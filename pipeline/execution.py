@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,22 +73,22 @@ def _note_failure(plan: Plan, jobs: Sequence[Job], message: str) -> None:
 
 def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
     """Run jobs that share one pass; raises AssayError where an input is not what it was."""
-    store = Store(project)
-    _check_unchanged(jobs)
-    _check_files(project, jobs[0])
-    consumed = _check_inputs(project, store, jobs[0])
-    started, clock = time.time(), time.perf_counter()
-    folders = [_temporary(project, job) for job in jobs]
-    try:
-        notes = _call(project, jobs, folders)
-        _check_unchanged(jobs)
-        for job, folder, note in zip(jobs, folders, notes, strict=True):
+    with closing(Memory(project.memory)) as memory:
+        _check_unchanged(memory, jobs)
+        _check_files(memory, jobs[0])
+        consumed = _check_inputs(project, Store(project), jobs[0])
+        folders = [_temporary(project, job) for job in jobs]
+        try:
+            started, clock = time.time(), time.perf_counter()
+            notes = _call(project, jobs, folders)
             facts = {"started": round(started, 3), "seconds": round(time.perf_counter() - clock, 3)}
-            write_meta(project, job, folder, consumed, note, facts)
-            publish(project, job, folder)
-    finally:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            _check_unchanged(memory, jobs)
+            for job, folder, note in zip(jobs, folders, notes, strict=True):
+                write_meta(project, job, folder, consumed, note, facts)
+                publish(project, job, folder)
+        finally:
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _temporary(project: Project, job: Job) -> Path:
@@ -96,9 +97,9 @@ def _temporary(project: Project, job: Job) -> Path:
     return folder
 
 
-def _check_unchanged(jobs: Sequence[Job]) -> None:
+def _check_unchanged(memory: Memory, jobs: Sequence[Job]) -> None:
     """Refuse to run other code, libraries or files than the plan's key says."""
-    prints = Fingerprints()
+    prints = Fingerprints(memory.text)
     for job in jobs:
         for module, fingerprint in job.code.items():
             if source(module) and prints.fingerprint(module) != fingerprint:
@@ -108,21 +109,15 @@ def _check_unchanged(jobs: Sequence[Job]) -> None:
                 raise AssayError(f"{library} changed since planning; run the same command again")
 
 
-def _check_files(project: Project, job: Job) -> None:
+def _check_files(memory: Memory, job: Job) -> None:
     """Refuse to read other files than those whose checksums are in the key."""
-    memory = Memory(project.memory)
-    try:
-        for key, checksum in job.files.items():
-            if checksum == AWAITED or key not in job.paths:
-                continue
-            path, patterns = Path(job.paths[key]), job.patterns.get(key)
-            now = (
-                folder_checksum(memory, path, patterns, key) if patterns else file_checksum(memory, path, key)
-            )
-            if now != checksum:
-                raise AssayError(f"{key}: {path} changed since planning; run the same command again")
-    finally:
-        memory.close()
+    for key, checksum in job.files.items():
+        if checksum == AWAITED or key not in job.paths:
+            continue
+        path, patterns = Path(job.paths[key]), job.patterns.get(key)
+        now = folder_checksum(memory, path, patterns, key) if patterns else file_checksum(memory, path, key)
+        if now != checksum:
+            raise AssayError(f"{key}: {path} changed since planning; run the same command again")
 
 
 def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[str, str]]:

@@ -5,9 +5,13 @@ without interpolations, gives the same result as composing again (a test holds i
 other override is composed plainly.
 """
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from pipeline.errors import AssayError
 from pipeline.plan.sweep import parse
 from pipeline.plan.validation import nearest
 
-Plain = str | int | float | bool | None
+Remember = Callable[[str, Callable[[], str]], str]
 
 
 @dataclass(frozen=True)
@@ -36,16 +40,20 @@ class Composed:
 
 @dataclass(frozen=True)
 class _Base:
-    config: dict[str, Any]
+    """A composed choice of groups; `config` is JSON, which reads faster than Python copies."""
+
+    config: str
     choices: dict[str, str]
     interpolated: bool
 
 
 class Composer:
-    """Composes many points of one config folder."""
+    """Composes many points of one config folder; `remember(name, make)` may keep them between runs."""
 
-    def __init__(self, conf: Path) -> None:
+    def __init__(self, conf: Path, remember: Remember | None = None) -> None:
         self._conf = conf
+        self._remember = remember or (lambda _, make: make())
+        self._state = _state_of(conf)
         self._groups = {path.name for path in conf.iterdir() if path.is_dir()}
         self._bases: dict[tuple[str, ...], _Base] = {}
 
@@ -55,10 +63,10 @@ class Composer:
         choosing = tuple(str(o.input_line) for o in parsed if not self._is_plain(o))
         base = self._base(choosing)
         values = [o for o in parsed if self._is_plain(o)]
-        config = None if base.interpolated else _set_all(base.config, values)
+        config = None if base.interpolated else _set_all(json.loads(base.config), values)
         if config is None:
             base = self._base(tuple(overrides))
-            config = copy.deepcopy(base.config)
+            config = json.loads(base.config)
         where = self._where(base.choices, overrides)
         missing = [key for key, value in _leaves(config) if value == "???"]
         if missing:
@@ -87,10 +95,13 @@ class Composer:
 
     def _base(self, overrides: tuple[str, ...]) -> _Base:
         if overrides not in self._bases:
-            self._bases[overrides] = self._plainly(overrides)
+            name = f"composed:{self._state}:{json.dumps(overrides)}:{_environment(' '.join(overrides))}"
+            self._bases[overrides] = _Base(
+                **json.loads(self._remember(name, lambda: self._plainly(overrides)))
+            )
         return self._bases[overrides]
 
-    def _plainly(self, overrides: tuple[str, ...]) -> _Base:
+    def _plainly(self, overrides: tuple[str, ...]) -> str:
         try:
             with initialize_config_dir(str(self._conf), version_base="1.3"):
                 node = compose("config", overrides=list(overrides), return_hydra_config=True)
@@ -106,10 +117,12 @@ class Composer:
         except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
             raise AssayError(self._explain(overrides, error)) from None
         assert isinstance(plain, dict)
-        return _Base(
-            {str(key): value for key, value in plain.items()},
-            choices,
-            any(True for _ in interpolations(node)),
+        return json.dumps(
+            {
+                "config": json.dumps(plain),
+                "choices": choices,
+                "interpolated": any(True for _ in interpolations(node)),
+            }
         )
 
     def _explain(self, overrides: tuple[str, ...], error: Exception) -> str:
@@ -126,7 +139,7 @@ class Composer:
         return f"{' '.join(overrides)}: {first}"
 
     def _keys(self) -> set[str]:
-        return {key for base in self._bases.values() for key in _dotted(base.config)}
+        return {key for base in self._bases.values() for key in _dotted(json.loads(base.config))}
 
     def _where(self, choices: Mapping[str, str], overrides: Sequence[str]) -> dict[str, str]:
         where = {group: f"conf/{group}/{choice}.yaml" for group, choice in choices.items()}
@@ -137,9 +150,22 @@ class Composer:
         return where
 
 
-def _set_all(base: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any] | None:
-    """Set plain values on a copy; None where one of them is not a plain change of a plain value."""
-    config = copy.deepcopy(base)
+def _state_of(conf: Path) -> str:
+    """Return a hash of everything that composing depends on: config files, environment, Hydra's version."""
+    digest = hashlib.sha256(f"{metadata.version('hydra-core')} {metadata.version('omegaconf')}".encode())
+    for path in sorted(conf.rglob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        digest.update(f"{path.relative_to(conf)}\0{text}\0{_environment(text)}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def _environment(text: str) -> str:
+    """Return the values of the environment variables that a text refers to."""
+    return json.dumps({name: os.environ.get(name) for name in re.findall(r"oc\.env:\s*(\w+)", text)})
+
+
+def _set_all(config: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any] | None:
+    """Set plain values; None where one of them is not a plain change of a plain value."""
     for override in overrides:
         *parents, leaf = str(override.key_or_group).split(".")
         node: Any = config

@@ -55,7 +55,7 @@ def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accep
 
     Raises AssayError that lists each distinct mistake once.
     """
-    composed, valid = _validated(project, sweep)
+    composed, valid = _validated(project, sweep, memory)
     slicer = Slicer(project.root, memory, accepted)
     jobs: dict[tuple[str, str], Job] = {}
     keys = [_add_point(slicer, jobs, point) for point in valid]
@@ -76,8 +76,8 @@ def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accep
     return Build(sweep.name, points, jobs, [*ends, *sweep_keys.items()], memory.hashed_bytes, sweep_keys)
 
 
-def _validated(project: Project, sweep: Sweep) -> tuple[list[Composed], list[Validated]]:
-    composer, validator = Composer(project.conf), Validator(project.root)
+def _validated(project: Project, sweep: Sweep, memory: Memory) -> tuple[list[Composed], list[Validated]]:
+    composer, validator = Composer(project.conf, memory.text), Validator(project.root)
     composed, valid = [], []
     problems: dict[str, None] = {}
     for overrides in sweep.points:
