@@ -7,7 +7,7 @@ from pipeline.plan.batches import uses_process
 from pipeline.plan.stages import STAGES
 from pipeline.execution import run_batch
 
-PLAN = plan_for(config)
+PLAN = plan_for(config, dry_run=workflow.dryrun)
 
 
 wildcard_constraints:
@@ -39,7 +39,13 @@ for stage in STAGES:
                 f"{PLAN.folder}/{stage}/{{batch}}.done",
             threads: lambda wildcards: PLAN.threads(wildcards.batch)
             params:
-                command=[sys.executable, "-m", "pipeline.execution", str(PLAN.path), stage],
+                command=[
+                    sys.executable,
+                    "-m",
+                    "pipeline.execution",
+                    str(PLAN.path),
+                    stage,
+                ],
             shell:
                 "{params.command:q} {wildcards.batch}"
 

@@ -47,9 +47,10 @@ def prepare(project: Project, sweep: Sweep) -> Prepared:
     return Prepared(project, build, store, assess(build, store, accepted))
 
 
-def hand_over(prepared: Prepared) -> Plan:
-    """Move damaged results aside and write the plan file of what must run."""
-    for (stage, key), damage in prepared.status.damaged.items():
+def hand_over(prepared: Prepared, dry_run: bool = False) -> Plan:
+    """Write the plan file of what must run; but for a dry run, move damaged results aside before."""
+    damaged = {} if dry_run else prepared.status.damaged
+    for (stage, key), damage in damaged.items():
         moved = prepared.store.quarantine(stage, key)
         print(f"damaged: {stage}/{key}: {damage}; moved to {moved.relative_to(prepared.project.root)}")
     _forget_old_plans(prepared.project)
@@ -83,7 +84,7 @@ def sweep_record(build: Build) -> dict[str, Any]:
     return {"name": build.name, "sweep_keys": build.sweep_keys, "points": rows}
 
 
-def plan_for(config: Mapping[str, Any]) -> Plan:
+def plan_for(config: Mapping[str, Any], dry_run: bool) -> Plan:
     """Return the plan that a Snakefile's config names, or make one for its `sweep`.
 
     `--config plan=FILE` reads a plan; `--config sweep=NAME set="key=value ..."` plans here.
@@ -94,7 +95,8 @@ def plan_for(config: Mapping[str, Any]) -> Plan:
         raise AssayError("give the sweep: snakemake --config sweep=NAME, or use assay run sweep=NAME")
     project = find_project(Path.cwd())
     overrides = str(config.get("set", "")).split()
-    return hand_over(prepare(project, expand_sweep(project.conf, str(config["sweep"]), overrides)))
+    prepared = prepare(project, expand_sweep(project.conf, str(config["sweep"]), overrides))
+    return hand_over(prepared, dry_run)
 
 
 def failures(plan: Plan) -> list[dict[str, str]]:
