@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.files import replacing
-from pipeline.statistics.comparison import PROTOCOL, Comparison
+from pipeline.statistics.cells import POOLED, is_seed, protocol_factors
+from pipeline.statistics.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True)
 class _Plan:
-    """What goes where: facets are cells of what is judged, series are ways of judging."""
+    """What goes where: facets are cells of what is judged and of seeds, series are ways of judging."""
 
     targets: tuple[str, ...]
     protocols: tuple[str, ...]
@@ -68,7 +69,7 @@ class _Plan:
 
 
 def draw_comparison(comparison: Comparison, scores: pd.DataFrame, path_png: Path, path_svg: Path) -> None:
-    """Draw means with intervals over unit-level dots, a facet a cell, and the RCE where it is known.
+    """Draw means with intervals over unit-level dots, a facet a cell, and the MAE where it is known.
 
     The first facet pools all cells; more than 11 cells are left to the table. Methods stand in the
     order of their first overall ranking. The same input gives the same bytes.
@@ -98,12 +99,12 @@ def draw_comparison(comparison: Comparison, scores: pd.DataFrame, path_png: Path
             _dress(panels[len(plan.facets)], plan, names=len(plan.facets) % n_columns == 0)
         for axes in panels[n_panels:]:
             axes.set_axis_off()
-        _label(figure, plan, comparison)
+        _label(figure, plan, _caption(plan, comparison, scores))
         _save(figure, path_png, path_svg)
 
 
 def _plan(comparison: Comparison) -> _Plan:
-    protocols = tuple(name for name in comparison.factors if name.split(".")[0] in PROTOCOL)
+    protocols = tuple(protocol_factors(comparison.factors))
     targets = tuple(name for name in comparison.factors if name not in protocols)
     overall = comparison.methods[comparison.methods["level"] == "overall"]
     cells = comparison.methods[comparison.methods["level"] == "cell"]
@@ -205,35 +206,18 @@ def _draw_means(axes: "Axes", plan: _Plan, number: int, methods: pd.DataFrame) -
 
 
 def _draw_errors(axes: "Axes", plan: _Plan, errors: pd.DataFrame) -> None:
-    """Draw the mean relative error by method, and by a dashed line that of all methods together."""
+    """Draw the mean absolute error by method, and by a dashed line that of all methods together."""
     for number, series in enumerate(plan.series):
         rows = errors[_matches(errors, plan.protocols, series)]
         colour = COLOURS[number % len(COLOURS)]
-        methods = rows[rows["method"].isin(plan.methods)].dropna(subset=["rce"])
+        methods = rows[rows["method"].isin(plan.methods)].dropna(subset=["mae"])
         places = [plan.place(method, series) for method in methods["method"]]
-        axes.hlines(places, 1e-9, 100 * methods["rce"], color=colour, linewidth=1.4, alpha=0.55)
-        axes.scatter(100 * methods["rce"], places, s=34, marker=MARKERS[number % len(MARKERS)], color=colour)
-        for pooled in 100 * rows[rows["method"] == "all"]["rce"].dropna():
+        axes.scatter(methods["mae"], places, s=34, marker=MARKERS[number % len(MARKERS)], color=colour)
+        for pooled in rows[rows["method"] == POOLED]["mae"].dropna():
             axes.axvline(pooled, color=colour, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
-    axes.set(title="error against the attributes", xlabel="RCE, % (dashed: all methods)")
-    _scale_errors(axes, 100 * errors["rce"].dropna())
-
-
-def _scale_errors(axes: "Axes", errors: pd.Series) -> None:
-    """Start at zero; where one method's error is far above another's, use a logarithmic scale."""
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    positive = errors[errors > 0]
-    if positive.empty or positive.max() < 20 * positive.min():
-        axes.set_xlim(left=0)
-        return
-    axes.set_xscale("log")
-    axes.set_xlim(positive.min() / 1.8, positive.max() * 1.4)
-    axes.xaxis.set(
-        major_locator=LogLocator(subs=(1, 3) if positive.max() < 1000 * positive.min() else (1,)),
-        minor_locator=NullLocator(),
-        major_formatter=StrMethodFormatter("{x:g}"),
-    )
+    axes.set(title="error against the attributes", xlabel="MAE: mean |score - truth|\n(dashed: all methods)")
+    largest = errors["mae"].max()
+    axes.set_xlim(0, 1.08 * largest if largest > 0 else 1)
 
 
 def _dress(axes: "Axes", plan: _Plan, *, names: bool) -> None:
@@ -246,15 +230,24 @@ def _dress(axes: "Axes", plan: _Plan, *, names: bool) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _label(figure: "Figure", plan: _Plan, comparison: Comparison) -> None:
+def _caption(plan: _Plan, comparison: Comparison, scores: pd.DataFrame) -> str:
+    """Return what a mark, a line and a dot are, and what the line does not cover."""
+    scored = scores[scores["estimate"].notna()]
+    crowded = any(_matches(scored, plan.protocols, series).sum() > MAX_DOTS for series in plan.series)
+    dots = "the dots are a sample of units" if crowded else "a dot is a unit"
+    if seeds := [name for name in comparison.factors if is_seed(name)]:
+        dots += f" (one of its scores where there are several by {', '.join(seeds)})"
+    return (
+        f"score of an explanation: mean over units; {dots}\n"
+        f"line: {100 * comparison.confidence:g}% interval over units, for these images and raters; "
+        "not the error against the truth"
+    )
+
+
+def _label(figure: "Figure", plan: _Plan, caption: str) -> None:
     from matplotlib.lines import Line2D
 
-    interval = f"{100 * comparison.confidence:g}%"
-    figure.supxlabel(
-        f"score of an explanation: mean over units with its {interval} interval; a dot is a unit",
-        fontsize=9.5,
-        color="#404040",
-    )
+    figure.supxlabel(caption, fontsize=9.5, color="#404040")
     if len(plan.series) < 2:
         return
     handles = [

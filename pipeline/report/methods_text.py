@@ -5,52 +5,87 @@ import pandas as pd
 from pipeline.statistics.comparison import Comparison
 
 MISSING = "-"
+_ERROR_NOTE = (
+    "A pair is a unit and text whose score and truth are known. RCE is |score - truth| / |truth|; "
+    "its mean is large\nwhere a truth is near 0.\n"
+)
 
 
 def methods_text(comparison: Comparison) -> str:
     """Return the overall ranking, and the errors against the truth where it is known, as aligned text."""
-    overall = comparison.methods[comparison.methods["level"] == "overall"]
-    parts = [_table(_method_rows(overall, comparison))]
-    errors = (
-        comparison.errors[comparison.errors["level"] == "overall"]
-        if len(comparison.errors)
-        else comparison.errors
-    )
+    methods, errors = comparison.methods, comparison.errors
+    overall = methods[methods["level"] == "overall"]
+    parts = [_table(_method_rows(overall, comparison)) + _method_notes(overall, comparison)]
     if len(errors):
-        parts.append(
-            "relative error against the attributes (RCE)\n" + _table(_error_rows(errors, comparison))
-        )
+        rows = errors[errors["level"] == "overall"]
+        parts.append("error against the attributes\n" + _table(_error_rows(rows, comparison)) + _ERROR_NOTE)
     return "\n".join(parts)
 
 
 def _method_rows(overall: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
-    percent = f"{comparison.confidence:.0%}"
+    intervals = zip(overall["low"], overall["high"], strict=True)
     return pd.DataFrame(
         {
             **{name: overall[name] for name in _shown(overall, comparison)},
-            "rank": overall["rank"].astype("str"),
+            "rank": overall["rank"].map(lambda rank: MISSING if pd.isna(rank) else str(rank)),
             "method": overall["method"],
             "mean score": overall["mean"].map(_number),
-            f"{percent} interval": [
-                _interval(low, high) for low, high in zip(overall["low"], overall["high"], strict=True)
-            ],
+            f"{_percent(comparison)} interval": [_interval(low, high) for low, high in intervals],
             "units": overall["n_units"].astype("str"),
+            "texts": overall["n_texts"].astype("str"),
             "without score": overall["n_missing"].astype("str"),
-            "ratings": overall["n_ratings"].astype("str"),
-            "P(first)": overall["p_first"].map(lambda p: MISSING if pd.isna(p) else f"{p:.2f}"),
+            "common units": overall["n_common"].astype("str"),
+            "mean on these": overall["mean_common"].map(_number),
+            "P(first)": overall["p_first"].map(_share),
+            "ratings used": overall["n_ratings"].astype("str"),
+            "prior decides": overall["n_prior_decides"].astype("str"),
+            "flags": overall["flags"],
         }
     )
 
 
+def _method_notes(overall: pd.DataFrame, comparison: Comparison) -> str:
+    notes = [
+        f"{_percent(comparison)} interval over units, for these images and raters; "
+        "not the error against the truth. Units with one text count as a cluster.",
+        "Rank and P(first) are over the common units, those that all methods scored.",
+        "A rating that several units use is counted for each.",
+    ]
+    if overall["flags"].str.contains("common_units_only", regex=False).any():
+        notes.append("common_units_only: the method scored more units than the others share.")
+    return "\n".join(notes) + "\n"
+
+
 def _error_rows(errors: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
+    large = f"|truth| >= {comparison.rce_min_truth:g}"
     return pd.DataFrame(
         {
             **{name: errors[name] for name in _shown(errors, comparison)},
             "method": errors["method"],
-            "RCE": errors["rce"].map(lambda e: MISSING if pd.isna(e) else f"{e:.1%}"),
-            "units": errors["n_pairs"].astype("str"),
+            "pairs": (errors["n_pairs"] + errors["n_zero"]).astype("str"),
+            "MAE": errors["mae"].map(_number),
+            "bias": errors["bias"].map(_number),
+            "median RCE": errors["rce_median"].map(_relative),
+            f"mean RCE, {large}": errors["rce_large"].map(_relative),
+            f"pairs, {large}": errors["n_large"].astype("str"),
+            "mean RCE": errors["rce"].map(_relative),
         }
     )
+
+
+def _percent(comparison: Comparison) -> str:
+    return f"{100 * comparison.confidence:g}%"
+
+
+def _share(p: float) -> str:
+    """Return two digits, but never 1.00 or 0.00: a bootstrap does not show certainty."""
+    if pd.isna(p):
+        return MISSING
+    return {"1.00": ">0.99", "0.00": "<0.01"}.get(f"{p:.2f}", f"{p:.2f}")
+
+
+def _relative(error: float) -> str:
+    return MISSING if pd.isna(error) else f"{error:.1%}"
 
 
 def _shown(rows: pd.DataFrame, comparison: Comparison) -> list[str]:

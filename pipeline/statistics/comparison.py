@@ -162,7 +162,7 @@ def _wide(rows: pd.DataFrame, factors: tuple[str, ...]) -> _Wide:
 def _replicates_averaged(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return one row a key: the mean of its scores (NaN if all are), and the set of their texts."""
     if not rows.duplicated(keys).any():
-        return rows[[*keys, "estimate", "description"]].assign(n_rows=1, n_scored=rows["estimate"].notna())
+        return rows[[*keys, "estimate", "description"]].assign(n_rows=1, n_scored=1)
     estimates = rows.groupby(keys)["estimate"].agg(["mean", "size", "count"])
     scored = rows[rows["estimate"].notna()].drop_duplicates([*keys, "description"])
     texts = scored.sort_values("description", kind="stable").groupby(keys)["description"].agg("\x1f".join)
@@ -172,7 +172,7 @@ def _replicates_averaged(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _method_rows(group: Group, wide: _Wide, confidence: float, common: Floats, shares: Floats) -> list[Row]:
     n_common = len(common)
-    means = common.mean(axis=0) if n_common else np.full(len(wide.methods), np.nan)
+    means: Floats = common.mean(axis=0) if n_common else np.full(len(wide.methods), np.nan)
     by_method = dict(iter(group.rows.groupby("method")))
     rows: list[Row] = []
     for rank, m in enumerate(ranking(means), start=1):

@@ -59,8 +59,8 @@ def clustered_error(residuals: Floats, codes: Codes) -> float:
     """Return the standard error of a mean from residuals (n,) in clusters codes (n,), 0 to G - 1.
 
     sqrt(G / (G - 1) sum_g (sum of the residuals in g)^2) / n: CR1 for a regression on a constant
-    (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", eqs. 11-12, where
-    (N - 1) / (N - K) is 1). With every cluster of size 1 it is sd / sqrt(n).
+    (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", J. Human Resources
+    50(2); its other factor (N - 1) / (N - K) is 1). With every cluster of size 1 it is sd / sqrt(n).
     """
     sums = np.bincount(codes, weights=residuals)
     return float(np.sqrt(len(sums) / (len(sums) - 1) * np.sum(sums**2)) / len(residuals))

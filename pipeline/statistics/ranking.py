@@ -1,7 +1,5 @@
 """Which method is first: an order by mean, and how firm the first place is."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,11 +16,10 @@ def common_units(values: Floats) -> NDArray[np.bool_]:
     """
     scored = ~np.isnan(values)
     asked = scored.any(axis=0)
-    common: NDArray[np.bool_] = scored[:, asked].all(axis=1) & asked.any()
-    return common
+    return np.asarray(scored[:, asked].all(axis=1), dtype=np.bool_) & asked.any()
 
 
-def ranking(means: Sequence[float]) -> list[int]:
+def ranking(means: Floats) -> list[int]:
     """Return the methods' numbers, highest mean first; ties by number (methods go by name); null last."""
     rounded = np.round(means, 12)
     return [int(m) for m in np.argsort(-np.where(np.isnan(rounded), -np.inf, rounded), kind="stable")]

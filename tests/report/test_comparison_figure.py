@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from pipeline.report import comparison_figure
@@ -19,7 +20,14 @@ FACTORS = ("model", "layer", "scoring")
 def scores(layers: list[str], scorings: list[str], n_units: int = 6) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     rows = [
-        {"model": "m", "layer": layer, "scoring": scoring, "method": method, "unit": unit, "description": "d"}
+        {
+            "model": "m",
+            "layer": layer,
+            "scoring": scoring,
+            "method": method,
+            "unit": unit,
+            "description": f"text {unit}",
+        }
         | {"estimate": 0.2 * k + 0.1 * rng.standard_normal(), "n_images": 9, "n_ratings": 27, "flags": ""}
         for layer, scoring, (k, method), unit in product(
             layers, scorings, enumerate(["random", "csv", "dissect"]), range(n_units)
@@ -94,3 +102,44 @@ def test_errors_far_apart_more_series_than_colours_and_one_unit_are_drawn(tmp_pa
 def test_many_units_stay_a_small_file(tmp_path: Path) -> None:
     _, svg = drawn(tmp_path, scores(["l1"], ["crowd"], n_units=4000))
     assert len(svg) < 500_000
+
+
+def caption(table: pd.DataFrame, factors: tuple[str, ...] = FACTORS) -> str:
+    found = compare(table, factors=factors, n_bootstrap=10, confidence=0.9)
+    return comparison_figure._caption(comparison_figure._plan(found), found, table)
+
+
+def test_the_caption_says_what_the_interval_is_not() -> None:
+    found = caption(scores(["l1"], ["crowd"]))
+    assert "90% interval over units, for these images and raters; not the error against the truth" in found
+    assert "a dot is a unit\n" in found
+
+
+def test_a_caption_calls_dots_that_were_thinned_out_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = scores(["l1"], ["crowd"])
+    monkeypatch.setattr(comparison_figure, "MAX_DOTS", 18)
+    assert "sample" not in caption(table)
+    monkeypatch.setattr(comparison_figure, "MAX_DOTS", 17)
+    assert "a sample of units" in caption(table)
+
+
+def test_the_dots_of_every_seed_are_drawn_in_the_series_of_their_protocol() -> None:
+    table = pd.concat([scores(["l1"], ["crowd", "oracle"]).assign(**{"crowd.seed": s}) for s in "01"])
+    factors = (*FACTORS, "crowd.seed")
+    plan = comparison_figure._plan(compare(table, factors=factors, n_bootstrap=10))
+    assert [plan.label(series) for series in plan.series] == ["crowd", "oracle"]
+    assert [plan.title(facet) for facet in plan.facets] == ["all cells", "crowd.seed 0", "crowd.seed 1"]
+    assert comparison_figure._matches(table, plan.protocols, plan.series[0]).sum() == 36
+    assert "several by crowd.seed" in caption(table, factors)
+
+
+def test_errors_stand_on_a_linear_axis_from_zero_at_their_mean_absolute_error() -> None:
+    table = scores(["l1"], ["crowd", "oracle"])
+    found = compare(table, factors=FACTORS, n_bootstrap=10)
+    axes = Figure().subplots()
+    errors = found.errors[found.errors["level"] == "overall"]
+    comparison_figure._draw_errors(axes, comparison_figure._plan(found), errors)
+    assert (axes.get_xscale(), axes.get_xlim()[0]) == ("linear", 0)
+    drawn_at = np.sort(np.concatenate([np.asarray(c.get_offsets())[:, 0] for c in axes.collections]))
+    by_method = errors[errors["method"] != "all"]["mae"]
+    np.testing.assert_allclose(drawn_at, np.sort(by_method))

@@ -12,9 +12,8 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from pipeline.errors import AssayError
-from pipeline.seeds import generator
-from pipeline.statistics import comparison
-from pipeline.statistics.comparison import compare, first_shares, holm, mean_interval, paired_t, signed_rank
+from pipeline.statistics.comparison import compare
+from pipeline.statistics.paired import holm
 
 FACTORS = ("model", "layer", "scoring")
 
@@ -49,37 +48,6 @@ def row_of(table: pd.DataFrame, **where: object) -> pd.Series:
     return kept.iloc[0]
 
 
-def test_the_mean_has_scipys_t_interval() -> None:
-    values = np.array([0.1, 0.4, 0.2, 0.7, 0.3])
-    found = mean_interval(values, 0.9)
-    expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
-    assert (found.n, found.flag) == (5, "")
-    assert found.mean == pytest.approx(0.34)
-    assert found.sd == pytest.approx(np.sqrt(np.sum((values - 0.34) ** 2) / 4))
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_two_units_give_the_textbook_interval() -> None:
-    found = mean_interval(np.array([0.0, 2.0]), 0.95)
-    assert (found.low, found.high) == pytest.approx((1 - 12.706204736, 1 + 12.706204736))
-
-
-@pytest.mark.parametrize(
-    ("values", "mean", "low", "flag"),
-    [
-        ([], np.nan, np.nan, "no_unit"),
-        ([0.3], 0.3, np.nan, "one_unit"),
-        ([0.3, 0.3, 0.3], 0.3, 0.3, "constant"),
-    ],
-)
-def test_a_degenerate_mean_is_defined_and_flagged(
-    values: list[float], mean: float, low: float, flag: str
-) -> None:
-    found = mean_interval(np.array(values))
-    assert found.flag == flag
-    np.testing.assert_allclose([found.mean, found.low, found.high], [mean, low, low])
-
-
 def test_the_paired_tests_are_scipys() -> None:
     a, b = np.array([0.3, 0.1, 0.5, 0.9, 0.2, 0.4]), np.array([0.1, 0.2, 0.1, 0.4, 0.25, 0.1])
     pair = compare(one_cell(a=list(a), b=list(b)), factors=FACTORS, confidence=0.8).pairs.iloc[0]
@@ -90,15 +58,6 @@ def test_the_paired_tests_are_scipys() -> None:
     assert (pair["t"], pair["p_t"]) == pytest.approx((expected.statistic, expected.pvalue))
     assert (pair["low"], pair["high"]) == pytest.approx((interval.low, interval.high))
     assert pair["p_wilcoxon"] == pytest.approx(stats.wilcoxon(a, b, zero_method="pratt").pvalue)
-
-
-def test_signed_rank_is_the_share_of_sign_flips_at_least_as_extreme() -> None:
-    differences = np.array([0.5, -0.2, 0.0, 0.3, 0.3, -0.1, 0.0, 0.8])
-    ranks = stats.rankdata(np.abs(differences)) * (differences != 0)
-    middle = ranks.sum() / 2
-    seen = abs(ranks[differences > 0].sum() - middle)
-    flips = [abs(ranks[np.array(signs)].sum() - middle) for signs in product([True, False], repeat=8)]
-    assert signed_rank(differences) == pytest.approx(np.mean(np.array(flips) >= seen - 1e-9))
 
 
 def test_differences_that_are_all_zero_say_that_nothing_differs() -> None:
@@ -115,68 +74,12 @@ def test_a_difference_that_is_the_same_everywhere_is_the_limit_and_flagged() -> 
     assert pair["flags"] == "constant"
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    ("differences", "p_t", "p_rank"),
-    [
-        ([], np.nan, np.nan),
-        ([0.2], np.nan, 1),
-        ([0.0], np.nan, 1),
-        ([0.0] * 60, 1, 1),
-        ([-0.5, -0.5], 0, 0.5),
-    ],
-)
-def test_degenerate_tests_are_defined_without_a_warning(
-    differences: list[float], p_t: float, p_rank: float
-) -> None:
-    values = np.array(differences)
-    np.testing.assert_equal([paired_t(values)[1], signed_rank(values)], [p_t, p_rank])
-
-
-def literal_holm(p: list[float]) -> list[float]:
-    known = sorted((value, i) for i, value in enumerate(p) if not np.isnan(value))
-    out = [np.nan] * len(p)
-    for position, (_, i) in enumerate(known):
-        out[i] = min(1, max((len(known) - j) * known[j][0] for j in range(position + 1)))
-    return out
-
-
-def test_holm_gives_the_known_answer() -> None:
-    found = holm(np.array([0.01, 0.04, np.nan, 0.03, 0.005]))
-    np.testing.assert_allclose(found, [0.03, 0.06, np.nan, 0.06, 0.02])
-
-
-@given(st.lists(st.one_of(st.floats(0, 1), st.just(np.nan)), max_size=12))
-def test_holm_is_its_literal_definition(p: list[float]) -> None:
-    np.testing.assert_allclose(holm(np.array(p, dtype=float)), literal_holm(p))
-
-
 def test_holm_counts_the_pairs_of_one_cell_only() -> None:
     found = compare(sweep(), factors=FACTORS).pairs
     for _, rows in found.groupby(["level", *FACTORS]):
         assert len(rows) == 3
-        np.testing.assert_allclose(rows["p_t_holm"], literal_holm(list(rows["p_t"])))
-        np.testing.assert_allclose(rows["p_wilcoxon_holm"], literal_holm(list(rows["p_wilcoxon"])))
-
-
-def test_first_shares_are_those_of_a_literal_loop() -> None:
-    rng = np.random.default_rng(5)
-    values = rng.standard_normal((9, 3))
-    values[rng.random((9, 3)) < 0.3] = np.nan
-    draws = np.random.default_rng(7)
-    wins = np.zeros(3)
-    for _ in range(200):
-        sample = values[draws.integers(9, size=9)]
-        means = [np.nanmean(column) if np.any(~np.isnan(column)) else -np.inf for column in sample.T]
-        wins[int(np.argmax(means))] += 1
-    np.testing.assert_allclose(first_shares(values, 200, np.random.default_rng(7)), wins / 200)
-
-
-def test_first_shares_do_not_depend_on_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.random.default_rng(1).standard_normal((7, 4))
-    whole = first_shares(values, 101, generator(3))
-    monkeypatch.setattr(comparison, "BLOCK", 1)
-    np.testing.assert_array_equal(first_shares(values, 101, generator(3)), whole)
+        np.testing.assert_allclose(rows["p_t_holm"], holm(rows["p_t"].to_numpy()))
+        np.testing.assert_allclose(rows["p_wilcoxon_holm"], holm(rows["p_wilcoxon"].to_numpy()))
 
 
 def test_methods_with_the_same_scores_share_the_first_place() -> None:
@@ -185,12 +88,6 @@ def test_methods_with_the_same_scores_share_the_first_place() -> None:
     assert list(cell["method"]) == ["a", "b", "c"]
     assert list(cell["p_first"]) == [0.5, 0.5, 0]
     assert list(cell["flags"]) == ["tied", "tied", "constant"]
-
-
-@given(st.integers(1, 8), st.integers(1, 4), st.integers(0, 1000))
-def test_first_shares_add_up_to_one(n: int, n_methods: int, seed: int) -> None:
-    values = np.random.default_rng(seed).integers(-2, 3, size=(n, n_methods)) / 4
-    assert np.sum(first_shares(values, 50, np.random.default_rng(seed))) == pytest.approx(1)
 
 
 def test_a_better_method_is_first_and_the_overall_row_pools_the_layers() -> None:
@@ -220,9 +117,9 @@ def test_missing_scores_and_absent_units_are_counted() -> None:
     table = table[~((table["method"] == "a") & (table["unit"] == 3))]
     found = compare(table, factors=FACTORS)
     a, b = (row_of(found.methods, level="cell", method=name) for name in "ab")
-    assert (a["n_units"], a["n_missing"], a["n_absent"]) == (2, 1, 1)
-    assert (b["n_units"], b["n_missing"], b["n_absent"]) == (2, 2, 0)
-    assert a["flags"] == "missing_scores;absent_units"
+    assert (a["n_units"], a["n_missing"], a["n_absent"], a["n_common"]) == (2, 1, 1, 1)
+    assert (b["n_units"], b["n_missing"], b["n_absent"], b["n_common"]) == (2, 2, 0, 1)
+    assert a["flags"] == "missing_scores;absent_units;common_units_only"
     pair = row_of(found.pairs, level="cell")
     assert (pair["n_units"], pair["n_missing"], pair["flags"]) == (1, 3, "one_unit;missing_units")
     assert pair["difference"] == pytest.approx(-0.2)
@@ -235,6 +132,103 @@ def test_a_method_without_any_score_ranks_last() -> None:
     assert np.isnan(last["p_first"])
     assert row_of(found.methods, level="cell", rank=1)["p_first"] == 1
     assert row_of(found.pairs, level="cell")["flags"] == "no_unit;missing_units"
+
+
+def test_a_method_that_abstains_gains_no_rank_by_it() -> None:
+    table = one_cell(a=[0.5, 0.5, 0.1, 0.1], b=[0.45, 0.4, np.nan, np.nan])
+    found = compare(table, factors=FACTORS).methods
+    a, b = (row_of(found, level="overall", method=name) for name in "ab")
+    assert (a["rank"], b["rank"]) == (1, 2)
+    assert (a["p_first"], b["p_first"]) == (1, 0)
+    assert (a["n_common"], a["mean_common"], b["mean_common"]) == (2, 0.5, pytest.approx(0.425))
+    assert (a["mean"], b["mean"]) == pytest.approx((0.3, 0.425))
+    assert (a["flags"], b["flags"]) == ("common_units_only", "missing_scores")
+
+
+def test_methods_that_share_no_unit_have_no_rank() -> None:
+    found = compare(one_cell(a=[0.5, 0.4, np.nan], b=[np.nan, np.nan, 0.1]), factors=FACTORS).methods
+    cell = found[found["level"] == "cell"]
+    assert list(cell["method"]) == ["a", "b"]
+    assert cell[["rank", "mean_common", "p_first"]].isna().all(axis=None)
+    assert list(cell["n_common"]) == [0, 0]
+    assert list(cell["flags"]) == ["missing_scores;no_common_unit", "one_unit;missing_scores;no_common_unit"]
+
+
+@pytest.mark.parametrize("name", ["unit.seed", "sampler.seed", "dataset.split_seed"])
+def test_a_second_seed_with_the_same_scores_changes_no_overall_row(name: str) -> None:
+    table = one_cell(a=[0.1, 0.4, 0.2, 0.7, 0.3], b=[0.2, 0.3, 0.4, 0.1, 0.6])
+    one = compare(table.assign(**{name: "0"}), factors=(*FACTORS, name))
+    both = pd.concat([table.assign(**{name: "0"}), table.assign(**{name: "1"})])
+    two = compare(both, factors=(*FACTORS, name))
+    for kind in ("methods", "pairs"):
+        first, second = (getattr(c, kind) for c in (one, two))
+        first, second = (
+            t[t["level"] == "overall"].drop(columns="n_ratings", errors="ignore") for t in (first, second)
+        )
+        assert_frame_equal(first, second)
+    assert list(two.methods[two.methods["level"] == "cell"][name]) == ["0", "0", "1", "1"]
+
+
+def test_replicates_are_averaged_before_units_are_counted() -> None:
+    first, second = one_cell(a=[0.1, 0.4, np.nan, np.nan]), one_cell(a=[0.3, np.nan, 0.9, np.nan])
+    table = pd.concat([first.assign(**{"crowd.seed": "0"}), second.assign(**{"crowd.seed": "1"})])
+    found = row_of(compare(table, factors=(*FACTORS, "crowd.seed")).methods, level="overall")
+    expected = stats.ttest_1samp([0.2, 0.4, 0.9], 0).confidence_interval(0.95)
+    assert (found["n_units"], found["n_missing"], found["n_ratings"]) == (3, 1, 240)
+    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    assert found["flags"] == "missing_scores;missing_replicates"
+
+
+def test_replicates_with_other_texts_are_one_cluster_by_the_set_of_their_texts() -> None:
+    tables = [one_cell(a=[0.1, 0.4, 0.2, 0.9]) for _ in "01"]
+    for seed, texts in enumerate((["x", "y", "z", "w"], ["y", "x", "z", "v"])):
+        tables[seed] = tables[seed].assign(**{"explainer.seed": str(seed), "description": texts})
+    found = compare(pd.concat(tables), factors=(*FACTORS, "explainer.seed")).methods
+    assert list(found[found["level"] == "overall"]["n_texts"]) == [3]
+
+
+def test_an_interval_is_clustered_by_text() -> None:
+    table = one_cell(a=[0.1, 0.2, 0.7, 0.8, 0.4])
+    table["description"] = ["x", "x", "y", "y", "z"]
+    found = row_of(compare(table, factors=FACTORS).methods, level="cell")
+    error = np.sqrt(3 / 2 * (0.58**2 + 0.62**2 + 0.04**2)) / 5
+    half = stats.t.ppf(0.975, 2) * error
+    assert found["n_texts"] == 3
+    assert (found["low"], found["high"]) == pytest.approx((0.44 - half, 0.44 + half))
+
+
+def test_what_decided_the_scores_is_in_the_methods_table() -> None:
+    table = one_cell(a=[0.1, 0.2, 0.3], b=[0.3, 0.1, 0.4])
+    table["flags"] = ["no_interval;prior_decides", "prior_decides", "tie", "top_images_only", "", "tie"]
+    found = compare(table, factors=FACTORS).methods
+    a, b = (row_of(found, level="overall", method=name) for name in "ab")
+    assert (a["n_prior_decides"], b["n_prior_decides"]) == (2, 0)
+    assert (a["flags"], b["flags"]) == ("", "top_images_only")
+
+
+def test_errors_near_a_truth_of_zero_are_told_apart_from_the_rest() -> None:
+    truth, crowd = [0.001, 0.5, -0.2, 0.0, 0.05], [0.101, 0.4, -0.3, 0.04, 0.02]
+    rows = [score("a", u, value) for u, value in enumerate(crowd)]
+    rows += [score("a", u, value, scoring="oracle") for u, value in enumerate(truth)]
+    found = row_of(compare(pd.DataFrame(rows), factors=FACTORS).errors, level="cell", method="a")
+    assert (found["n_pairs"], found["n_zero"], found["n_large"]) == (4, 1, 3)
+    assert found["mae"] == pytest.approx((0.1 + 0.1 + 0.1 + 0.04 + 0.03) / 5)
+    assert found["bias"] == pytest.approx((0.1 - 0.1 - 0.1 + 0.04 - 0.03) / 5)
+    assert found["rce_median"] == pytest.approx((0.5 + 0.6) / 2)
+    assert found["rce_large"] == pytest.approx((0.2 + 0.5 + 0.6) / 3)
+    assert found["rce"] == pytest.approx((100 + 0.2 + 0.5 + 0.6) / 4)
+    strict = compare(pd.DataFrame(rows), factors=FACTORS, rce_min_truth=0.6).errors
+    none = row_of(strict, level="cell", method="a")
+    assert (none["n_large"], none["flags"]) == (0, "zero_truth;no_large_truth")
+    assert np.isnan(none["rce_large"])
+
+
+def test_errors_of_replicates_are_not_averaged_away() -> None:
+    rows = [score("a", 0, 0.4, **{"crowd.seed": "0"}), score("a", 0, 0.6, **{"crowd.seed": "1"})]
+    rows += [score("a", 0, 0.5, scoring="oracle", **{"crowd.seed": "0"})]
+    found = compare(pd.DataFrame(rows), factors=(*FACTORS, "crowd.seed")).errors
+    both = row_of(found, level="overall", method="a")
+    assert (both["n_pairs"], both["mae"], both["bias"]) == (2, pytest.approx(0.1), pytest.approx(0))
 
 
 def test_rce_is_the_mean_relative_error_against_the_oracle() -> None:
