@@ -24,7 +24,7 @@ def methods_text(comparison: Comparison) -> str:
 
 def _method_rows(overall: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
     intervals = zip(overall["low"], overall["high"], strict=True)
-    return pd.DataFrame(
+    rows = pd.DataFrame(
         {
             **{name: overall[name] for name in _shown(overall, comparison)},
             "rank": overall["rank"].map(lambda rank: MISSING if pd.isna(rank) else str(rank)),
@@ -33,24 +33,26 @@ def _method_rows(overall: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
             f"{_percent(comparison)} interval": [_interval(low, high) for low, high in intervals],
             "units": overall["n_units"].astype("str"),
             "texts": overall["n_texts"].astype("str"),
-            "without score": overall["n_missing"].astype("str"),
+            "missing": overall["n_missing"].astype("str"),
             "common units": overall["n_common"].astype("str"),
             "mean on these": overall["mean_common"].map(_number),
             "P(first)": overall["p_first"].map(_share),
             "ratings used": overall["n_ratings"].astype("str"),
-            "prior decides": overall["n_prior_decides"].astype("str"),
             "flags": overall["flags"],
         }
     )
+    unneeded = [] if (overall["n_common"] != overall["n_units"]).any() else ["common units", "mean on these"]
+    return rows.drop(columns=[*unneeded, *([] if (overall["flags"] != "").any() else ["flags"])])
 
 
 def _method_notes(overall: pd.DataFrame, comparison: Comparison) -> str:
     notes = [
         f"{_percent(comparison)} interval over units, for these images and raters; "
         "not the error against the truth. Units with one text count as a cluster.",
-        "Rank and P(first) are over the common units, those that all methods scored.",
-        "A rating that several units use is counted for each.",
+        "Missing: units without a score. A rating that several units use is counted for each.",
     ]
+    if (overall["n_common"] != overall["n_units"]).any():
+        notes.append("Rank and P(first) are over the common units, those that all methods scored.")
     if overall["flags"].str.contains("common_units_only", regex=False).any():
         notes.append("common_units_only: the method scored more units than the others share.")
     return "\n".join(notes) + "\n"
