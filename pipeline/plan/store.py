@@ -132,12 +132,21 @@ def _machine() -> str:
 
 def _at_work(folder: Path) -> bool:
     """Say whether the process that writes a hidden folder may be alive: on another machine nobody knows."""
-    import psutil
-
     steps = folder.name.split(".")
     if len(steps) != 5 or not steps[3].isdigit():
         return False
-    return steps[2] != _machine() or psutil.pid_exists(int(steps[3]))
+    return steps[2] != _machine() or _is_alive(int(steps[3]), folder.stat().st_mtime)
+
+
+def _is_alive(pid: int, since: float) -> bool:
+    """Say whether a process lives and is not a younger one of the same number (s since the epoch)."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= since + 1
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _read_meta(path: Path) -> dict[str, Any] | None:

@@ -72,7 +72,13 @@ def test_an_edited_concepts_file_leaves_activations_alone(folder):
 def test_an_edited_image_reruns_everything(folder):
     path = folder.root / "data" / "images" / "03.png"
     Image.open(path).rotate(90).point(lambda value: 255 - value).save(path)
-    assert folder.to_run(sweep="folder") == {**AFTER_LABELS, "images": 1, "activations": 1, "units": 1}
+    assert folder.to_run(sweep="folder") == {
+        **AFTER_LABELS,
+        "images": 1,
+        "splits": 1,
+        "activations": 1,
+        "units": 1,
+    }
 
 
 def test_touched_images_rerun_nothing(folder):

@@ -94,7 +94,7 @@ def test_a_spoilt_memory_is_made_anew(copy: TinyProject) -> None:
     [
         (["plan"], "Missing argument"),
         (["plan", "layer=a"], "give one sweep"),
-        (["plan", "sweep=nothing"], "known are"),
+        (["plan", "sweep=nothing"], "no file"),
         (["plan", "sweep=tiny", "layer=glob(*)"], "layer"),
         (["plan", "sweep=tiny", "=3"], "is no override"),
         (["plan", "sweep=tiny", "crowd.miss=nan"], "crowd.miss"),
