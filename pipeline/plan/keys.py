@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -68,6 +68,17 @@ def installed_version(distribution: str) -> str:
         raise AssayError(f"the package {distribution!r} is not installed: run make install") from None
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a stage takes of a point: its slice, code, files by dotted key, and where they lie."""
+
+    slice: dict[str, Any]
+    code: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    patterns: dict[str, list[str]] = field(default_factory=dict)
+
+
 class Slicer:
     """Makes a stage's job from a point's config: its slice, code, versions and checksums."""
 
@@ -77,36 +88,23 @@ class Slicer:
         self._accepted = accepted
         self._fingerprints = Fingerprints(memory.text)
         self._content: dict[str, str] = {}
-        self._patterns: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._slices: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, str]]] = {}
+        self._parts: dict[tuple[Any, ...], Part] = {}
 
     def job(self, name: str, stage: Stage, point: Validated, inputs: Inputs) -> Job:
         """Return the job of a point-scope stage."""
-        slice_, paths, files = self._sliced(name, stage, point)
-        code = self.code(name, stage, point.values, slice_)
-        return self.finish(name, stage, slice_, inputs, code, files, paths, self._speed(stage, point))
+        speed = {key: lookup(point.values, key) for key in stage.speed}
+        return self.finish(name, stage, self._part(name, stage, point), inputs, speed)
 
-    def finish(
-        self,
-        name: str,
-        stage: Stage,
-        slice_: dict[str, Any],
-        inputs: Inputs,
-        code: dict[str, str],
-        files: dict[str, str],
-        paths: dict[str, str],
-        speed: dict[str, Any],
-    ) -> Job:
+    def finish(self, name: str, stage: Stage, part: Part, inputs: Inputs, speed: dict[str, Any]) -> Job:
         """Give the job its key; accepted code and library changes count as their oldest member."""
         libraries = {library: installed_version(library) for library in stage.libraries}
-        oldest_code = {module: self._accepted.oldest(name, "code", module, fp) for module, fp in code.items()}
-        oldest_libraries = {
-            library: self._accepted.oldest(name, "library", library, version)
-            for library, version in libraries.items()
-        }
-        key = make_key(name, slice_, inputs, oldest_code, oldest_libraries, files)
-        patterns = {key: list(self._patterns[name, key]) for key in files if (name, key) in self._patterns}
-        return Job(name, key, slice_, inputs, code, libraries, files, paths, patterns, speed)
+        oldest = self._accepted.oldest
+        old_code = {module: oldest(name, "code", module, version) for module, version in part.code.items()}
+        old_libraries = {library: oldest(name, "library", library, v) for library, v in libraries.items()}
+        key = make_key(name, part.slice, inputs, old_code, old_libraries, part.files)
+        return Job(
+            name, key, part.slice, inputs, part.code, libraries, part.files, part.paths, part.patterns, speed
+        )
 
     def code(self, name: str, stage: Stage, config: Mapping[str, Any], slice_: Any) -> dict[str, str]:
         """Return the fingerprint of the stage's module, of its chosen variants and of every `_target_`."""
@@ -114,10 +112,6 @@ class Slicer:
         modules += [f"{package}.{lookup(config, key)}" for key, package in stage.variants]
         code = {module: self._fingerprints.fingerprint(module) for module in modules}
         return code | {target: self.target(target) for target in _targets(slice_)}
-
-    def current(self, module: str) -> str | None:
-        """Return a module's fingerprint as the code stands, None where the module is gone."""
-        return self._fingerprints.fingerprint(module) if source(module) else None
 
     def target(self, target: str) -> str:
         """Return the fingerprint or version behind a `_target_`; AssayError where it has neither."""
@@ -129,32 +123,31 @@ class Slicer:
             raise AssayError(f"_target_={target}: neither project code nor part of an installed package")
         return f"{owners[0]}=={installed_version(owners[0])}"
 
-    def _speed(self, stage: Stage, point: Validated) -> dict[str, Any]:
-        return {key: lookup(point.values, key) for key in stage.speed}
+    def _part(self, name: str, stage: Stage, point: Validated) -> Part:
+        """Return a point's part, made once for all points that share its groups.
 
-    def _sliced(
-        self, name: str, stage: Stage, point: Validated
-    ) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
-        read = {key: lookup(point.values, key) for key in stage.reads}
-        opened = {key: lookup(point.values, key) for key in stage.opens}
-        study = lookup(point.values, "crowd.study") if stage.study else None
-        memo = f"{name}:{canonical([_text(read), _text(opened), stage.ignores, study])}"
-        if memo not in self._slices:
-            slice_: dict[str, Any] = {}
-            paths: dict[str, str] = {}
-            files: dict[str, str] = {}
-            for key, value in (*read.items(), *opened.items()):
-                kept = self._replaced(name, key, value, stage.ignores, point.models, paths, files)
-                if key in read and kept is not None:
-                    slice_[key] = kept
-            files |= {file: file_checksum(self._memory, self._root / file, name) for file in stage.files}
-            self._add_study(stage, point, paths, files)
-            self._slices[memo] = (slice_, paths, files)
-        return self._slices[memo]
+        Equal groups are one object (the validator sees to it), so their identity tells.
+        """
+        keys = (*stage.reads, *stage.opens, *(key for key, _ in stage.variants))
+        groups = dict.fromkeys([*(key.split(".")[0] for key in keys), *(["crowd"] if stage.study else [])])
+        values = [point.values[group] for group in groups]
+        memo = (name, *stage.after, *(id(v) if isinstance(v, dict) else v for v in values))
+        if memo not in self._parts:
+            self._parts[memo] = self._made(name, stage, point)
+        return self._parts[memo]
 
-    def _add_study(
-        self, stage: Stage, point: Validated, paths: dict[str, str], files: dict[str, str]
-    ) -> None:
+    def _made(self, name: str, stage: Stage, point: Validated) -> Part:
+        slice_: dict[str, Any] = {}
+        part = Part(slice_, {})
+        for key in (*stage.reads, *stage.opens):
+            kept = self._replaced(name, key, lookup(point.values, key), stage.ignores, point.models, part)
+            if key in stage.reads and kept is not None:
+                slice_[key] = kept
+        part.files.update({f: file_checksum(self._memory, self._root / f, name) for f in stage.files})
+        self._add_study(stage, point, part)
+        return replace(part, code=self.code(name, stage, point.values, slice_))
+
+    def _add_study(self, stage: Stage, point: Validated, part: Part) -> None:
         """Add the files of a frozen study; ratings that are not there yet are AWAITED."""
         if not stage.study:
             return
@@ -166,9 +159,9 @@ class Slicer:
             )
         for file in stage.study:
             key = f"crowd.study.{file.split('.')[0]}"
-            paths[key] = str(folder / file)
+            part.paths[key] = str(folder / file)
             there = (folder / file).is_file() or file != "ratings.parquet"
-            files[key] = file_checksum(self._memory, folder / file, key) if there else AWAITED
+            part.files[key] = file_checksum(self._memory, folder / file, key) if there else AWAITED
 
     def _replaced(
         self,
@@ -177,28 +170,25 @@ class Slicer:
         value: Any,
         ignores: tuple[str, ...],
         models: Mapping[str, Any],
-        paths: dict[str, str],
-        files: dict[str, str],
+        part: Part,
     ) -> Any:
-        """Return `value` without paths and ignored keys; fill `paths` and `files` by dotted key."""
+        """Return `value` without paths and ignored keys; note paths and checksums in `part`."""
         if key in ignores:
             return None
         if isinstance(value, Path):
-            paths[key] = str(value)
-            checksum = self._checksum(stage, key, value, models[key.split(".")[0]])
-            if checksum:
-                files[key] = checksum
+            part.paths[key] = str(value)
+            self._add_content(stage, key, value, models[key.split(".")[0]], part)
             return None
         if not isinstance(value, dict):
             return value
         if value.get("source") == "file" and key.startswith("scorer"):
-            files |= self._beside(key, value["path"])
+            part.files.update(self._beside(key, value["path"]))
         if value.get("source") == "package":
             packaged = packaged_file(value["package"], value["file"], key)
-            paths[f"{key}.file"] = str(packaged)
-            files[f"{key}.file"] = file_checksum(self._memory, packaged, key)
+            part.paths[f"{key}.file"] = str(packaged)
+            part.files[f"{key}.file"] = file_checksum(self._memory, packaged, key)
         kept = {
-            step: self._replaced(stage, f"{key}.{step}", item, ignores, models, paths, files)
+            step: self._replaced(stage, f"{key}.{step}", item, ignores, models, part)
             for step, item in value.items()
         }
         return {step: item for step, item in kept.items() if item is not None or value[step] is None}
@@ -208,28 +198,22 @@ class Slicer:
         found = [path.with_name(name) for name in SCORER_FILES if path.with_name(name).is_file()]
         return {f"{key}.{p.name}": file_checksum(self._memory, p, key) for p in found}
 
-    def _checksum(self, stage: str, key: str, path: Path, settings: Any) -> str | None:
+    def _add_content(self, stage: str, key: str, path: Path, settings: Any, part: Part) -> None:
+        """Add the checksum of what a stage reads at a path: the files its settings name, or the one file."""
         content = settings.CONTENT if isinstance(settings, Settings) else {}
-        field_name = key.split(".", 1)[1] if "." in key else key
-        memo = f"{stage}:{key}:{path}"
-        if any(field_name in fields for fields in content.values()):
-            patterns = content.get(stage, {}).get(field_name)
-            if patterns is None:
-                return None
-            self._patterns[stage, key] = patterns
-            if memo not in self._content:
-                self._content[memo] = folder_checksum(self._memory, path, patterns, key)
-        elif memo not in self._content:
-            self._content[memo] = file_checksum(self._memory, path, key)
+        name = key.split(".", 1)[-1]
+        patterns = content.get(stage, {}).get(name)
+        if patterns is not None:
+            part.patterns[key] = list(patterns)
+            part.files[key] = self._once(path, patterns, key)
+        elif not any(name in fields for fields in content.values()):
+            part.files[key] = file_checksum(self._memory, path, key)
+
+    def _once(self, path: Path, patterns: tuple[str, ...], key: str) -> str:
+        memo = f"{path}:{patterns}"
+        if memo not in self._content:
+            self._content[memo] = folder_checksum(self._memory, path, patterns, key)
         return self._content[memo]
-
-
-def _text(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _text(item) for key, item in value.items()}
-    return value
 
 
 def _targets(node: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pipeline.errors import AssayError
 from pipeline.files import canonical
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.compose import Composed, Composer
-from pipeline.plan.keys import Job, Slicer
+from pipeline.plan.keys import Job, Part, Slicer
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project
 from pipeline.plan.stages import ENDS, SWEEP_ENDS, lookup, stage_for, stages_of
@@ -120,7 +120,7 @@ def _add_sweep(
         scorings = sorted({p.keys[end] for p in points for end in ENDS[p.values["track"]]})
         inputs: dict[str, str | list[str]] = {up: keys.get(up, scorings) for up in stage.after}
         code = slicer.code(stage_name, stage, config, slice_)
-        job = slicer.finish(stage_name, stage, slice_, inputs, code, {}, {}, {})
+        job = slicer.finish(stage_name, stage, Part(slice_, code), inputs, {})
         keys[stage_name] = job.key
         jobs[stage_name, job.key] = job
     return keys
