@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 from workflow_project import TinyProject
 
@@ -37,17 +39,10 @@ def kill_whole_run(process: "subprocess.Popen[bytes]") -> None:
 
 def kill_a_stage(process: "subprocess.Popen[bytes]") -> None:
     """Kill the stage processes of the run, if there are any now; the run goes on or ends by itself."""
-    found = subprocess.run(
-        ["pgrep", "-s", str(process.pid), "-f", "pipeline.execution"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    for pid in found.stdout.split():
-        try:
-            os.kill(int(pid), signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "pipeline.execution" in child.cmdline():
+                child.kill()
     process.wait()
 
 
@@ -139,7 +134,9 @@ def test_an_input_rebuilt_with_other_contents_makes_what_consumed_it_stale(copy)
 def test_two_runs_at_once_are_refused_and_no_lock_is_left(fresh):
     process = start(fresh, "light")
     try:
-        time.sleep(3)
+        deadline = time.monotonic() + 120
+        while not list(fresh.root.glob("results/.plans/*.json")) and time.monotonic() < deadline:
+            time.sleep(0.2)
         assert "another run is at work" in fresh.run("run", "sweep=light", code=2)
     finally:
         kill_whole_run(process)
