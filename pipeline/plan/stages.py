@@ -83,6 +83,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             variants=(("model.name", "pipeline.models"),),
             process=True,
             together="layer",
+            batch=1000,
             big=True,
         ),
     ),

@@ -1,0 +1,28 @@
+"""The documents say what the code does."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_prints_what_it_says(page: Path) -> None:
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_picture_is_there(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_shipped_sweep_that_is_named_is_there(page: Path) -> None:
+    named = set(re.findall(r"sweep=([a-z_]+)\b", page.read_text(encoding="utf-8"))) - {"mine"}
+    shipped = {path.stem for path in (ROOT / "conf" / "sweep").glob("*.yaml")}
+    assert named <= shipped
