@@ -51,6 +51,11 @@ def _method_notes(overall: pd.DataFrame, comparison: Comparison) -> str:
         "not the error against the truth. Units with one text count as a cluster.",
         "Missing: units without a score. A rating that several units use is counted for each.",
     ]
+    if decided := int(overall["n_prior_decides"].sum()):
+        notes.append(
+            f"In {decided} of {int(overall['n_units'].sum())} scores the prior overrules unanimous raters on some "
+            "image (flag prior_decides)."
+        )
     if (overall["n_common"] != overall["n_units"]).any():
         notes.append("Rank and P(first) are over the common units, those that all methods scored.")
     if overall["flags"].str.contains("common_units_only", regex=False).any():

@@ -88,8 +88,4 @@ def _truths(inputs: dict[str, Path], descriptions: list[str]) -> Any:
 
 def _notes(table: pd.DataFrame) -> list[str]:
     missing = int(table["estimate"].isna().sum())
-    decided = int(table["flags"].str.contains("prior_decides").sum())
-    notes = [f"{missing} of {len(table)} units have no score; the flags say why"] if missing else []
-    if decided:
-        notes.append(f"for {decided} units the scorer's prior overrules unanimous raters on some image")
-    return notes
+    return [f"{missing} of {len(table)} units have no score; the flags say why"] if missing else []

@@ -72,3 +72,10 @@ def test_errors_come_in_the_unit_of_the_score_first_and_the_mean_ratio_last() ->
 def test_scores_that_are_all_missing_are_dashes() -> None:
     text = lines(scored("crowd", a=[np.nan, np.nan]))
     assert text[1].split()[:4] == ["-", "a", "-", "-"]
+
+
+def test_scores_in_which_the_prior_overrules_the_raters_are_counted() -> None:
+    rows = scored("crowd", a=[0.5, 0.4], b=[0.1, 0.2])
+    assert not any("overrules" in line for line in lines(rows))
+    rows[0]["flags"] = rows[3]["flags"] = "no_interval;prior_decides"
+    assert any(line.startswith("In 2 of 4 scores the prior overrules") for line in lines(rows))
