@@ -52,9 +52,10 @@ def _method_notes(overall: pd.DataFrame, comparison: Comparison) -> str:
         "Missing: units without a score. A rating that several units use is counted for each.",
     ]
     if decided := int(overall["n_prior_decides"].sum()):
+        rated = int(overall.loc[overall["n_ratings"] > 0, "n_units"].sum())
         notes.append(
-            f"In {decided} of {int(overall['n_units'].sum())} scores the prior overrules unanimous raters on some "
-            "image (flag prior_decides)."
+            f"In {decided} of {rated} scores from ratings the prior overrules unanimous raters on some image "
+            "(flag prior_decides)."
         )
     if (overall["n_common"] != overall["n_units"]).any():
         notes.append("Rank and P(first) are over the common units, those that all methods scored.")

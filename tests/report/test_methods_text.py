@@ -75,7 +75,9 @@ def test_scores_that_are_all_missing_are_dashes() -> None:
 
 
 def test_scores_in_which_the_prior_overrules_the_raters_are_counted() -> None:
-    rows = scored("crowd", a=[0.5, 0.4], b=[0.1, 0.2])
+    rows = scored("crowd", a=[0.5, 0.4], b=[0.1, 0.2]) + [
+        {**row, "n_ratings": 0} for row in scored("oracle", a=[0.5, 0.4], b=[0.1, 0.2])
+    ]
     assert not any("overrules" in line for line in lines(rows))
     rows[0]["flags"] = rows[3]["flags"] = "no_interval;prior_decides"
-    assert any(line.startswith("In 2 of 4 scores the prior overrules") for line in lines(rows))
+    assert any(line.startswith("In 2 of 4 scores from ratings the prior overrules") for line in lines(rows))
