@@ -3,19 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pipeline.errors import AssayError
+from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
 from pipeline.plan.project import CODE, Project, find_project
-
-if TYPE_CHECKING:
-    from pipeline.plan.sweep import Sweep
-    from pipeline.plan.workflow import Prepared
+from pipeline.rater_commands import COMMANDS as RATER_COMMANDS
 
 
 class Assay(click.Group):
@@ -36,26 +33,6 @@ def cli() -> None:
     """Say whether an explanation of a vision model is any good."""
 
 
-def _read_overrides(overrides: Sequence[str]) -> "Sweep":
-    from pipeline.plan.sweep import expand_sweep
-
-    project = find_project(Path.cwd())
-    names = [text.split("=", 1)[1] for text in overrides if text.startswith("sweep=")]
-    if len(names) != 1:
-        from pipeline.plan.sweep import sweep_names
-
-        raise AssayError(
-            f"give one sweep: sweep=NAME, where NAME is one of {', '.join(sweep_names(project.conf))}"
-        )
-    return expand_sweep(project.conf, names[0], [text for text in overrides if not text.startswith("sweep=")])
-
-
-def _prepare(overrides: Sequence[str]) -> "Prepared":
-    from pipeline.plan.workflow import prepare
-
-    return prepare(find_project(Path.cwd()), _read_overrides(overrides))
-
-
 @cli.command()
 @click.argument("overrides", nargs=-1, required=True)
 @click.option(
@@ -66,8 +43,9 @@ def _prepare(overrides: Sequence[str]) -> "Prepared":
 def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str) -> None:
     """Run a sweep: assay run sweep=NAME [key=value | key=a,b ...]. Only stale stages run."""
     from pipeline.running import run_sweep
+    from pipeline.sweep_reading import read_sweep
 
-    sys.exit(run_sweep(find_project(Path.cwd()), _read_overrides(overrides), cores, dry_run, profile))
+    sys.exit(run_sweep(find_project(Path.cwd()), read_sweep(overrides), cores, dry_run, profile))
 
 
 @cli.command()
@@ -76,8 +54,9 @@ def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: s
 def plan(overrides: tuple[str, ...], as_json: bool) -> None:
     """Show per stage what is fresh, stale (and why), missing or waiting; run nothing."""
     from pipeline.printing import print_plan
+    from pipeline.sweep_reading import prepare_sweep
 
-    prepared = _prepare(overrides)
+    prepared = prepare_sweep(overrides)
     if as_json:
         click.echo(json.dumps({"points": len(prepared.build.points), "jobs": prepared.status.counts()}))
     else:
@@ -154,20 +133,8 @@ def accept(kind: str, stage: str, undo: bool) -> None:
         )
 
 
-@cli.group()
-def study() -> None:
-    """Freeze what people are asked to rate."""
-
-
-@study.command()
-@click.argument("name")
-@click.argument("overrides", nargs=-1, required=True)
-def freeze(name: str, overrides: tuple[str, ...]) -> None:
-    """Copy a sweep's draws to studies/NAME: assay study freeze NAME sweep=... [key=value ...]."""
-    from pipeline.studies import freeze_study
-
-    folder = freeze_study(_prepare(overrides), name)
-    click.echo(f"frozen: {folder}")
+for command in (*RATER_COMMANDS, *MTURK_COMMANDS):
+    cli.add_command(command)
 
 
 def _use_checkout(project: Project) -> None:

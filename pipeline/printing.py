@@ -34,10 +34,15 @@ def print_plan(prepared: Prepared) -> None:
     console = Console()
     console.print(table)
     _print_reasons(console, prepared)
-    for (stage, _), path in status.waiting_for.items():
+    for path in dict.fromkeys(status.waiting_for.values()):
         console.print(
-            f"waiting: {stage} needs the ratings of people at {path}", highlight=False, soft_wrap=True
+            f"waiting for the ratings of people: {how_to_give(path)}", highlight=False, soft_wrap=True
         )
+
+
+def how_to_give(path: str) -> str:
+    """Say which command puts a study's ratings where they are expected."""
+    return f"assay ingest FILE... --study {Path(path).parent.name} makes {path}"
 
 
 def _print_reasons(console: Console, prepared: Prepared) -> None:

@@ -19,7 +19,7 @@ from pipeline.plan.project import Project
 from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep
 from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
-from pipeline.printing import print_plan
+from pipeline.printing import how_to_give, print_plan
 
 POLL = 0.2
 """Seconds between looks at the markers."""
@@ -125,8 +125,8 @@ def _is_own(failure: Mapping[str, str]) -> bool:
 def _report(prepared: Prepared) -> int:
     console = Console(highlight=False, soft_wrap=True)
     folder = publish_sweep(prepared.project, sweep_record(prepared.build))
-    for _, path in prepared.status.waiting_for.items():
-        console.print(f"waiting for the ratings of people: put them at {path}")
+    for path in dict.fromkeys(prepared.status.waiting_for.values()):
+        console.print(f"waiting for the ratings of people: {how_to_give(path)}")
     for line in dict.fromkeys(notes(prepared)):
         console.print(f"note: {line}", markup=False)
     if folder:

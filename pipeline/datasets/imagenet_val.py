@@ -45,16 +45,22 @@ def labels(images: pd.DataFrame, folder: Path, *, root: Path, min_count: int = 1
 
     Raises AssayError where an image's class cannot be known, and says what was looked for.
     """
-    root = existing_root(root)
     classes = Classes.known()
-    if images["member"].ne("").all():
-        indices, notes = _from_shards(images, root, classes)
-    else:
-        indices, notes = _from_files(images, root, classes)
+    indices, notes = _indices(images, existing_root(root), classes)
     names = [classes.names[i] for i in indices]
     captions = captions_table(list(zip(images["image_id"], names, strict=True)))
     family = Family("class", range(len(images)), names, classes.names)
     return assemble(len(images), [family], captions, min_count, notes)
+
+
+def synsets(images: pd.DataFrame, *, root: Path) -> list[str]:
+    """Return each image's synset, such as n01440764; AssayError where an image's class cannot be known."""
+    classes = Classes.known()
+    return [classes.synsets[i] for i in _indices(images, existing_root(root), classes)[0]]
+
+
+def _indices(images: pd.DataFrame, root: Path, classes: Classes) -> tuple[list[int], tuple[str, ...]]:
+    return (_from_shards if images["member"].ne("").all() else _from_files)(images, root, classes)
 
 
 def _files(root: Path, base: str, files: tuple[str, ...]) -> Iterator[Found]:

@@ -12,7 +12,7 @@ from pipeline.plan.compose import Composed, Composer
 from pipeline.plan.keys import Job, Part, Slicer
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project
-from pipeline.plan.stages import ENDS, SWEEP_ENDS, lookup, stage_for, stages_of
+from pipeline.plan.stages import ASKING, ENDS, SWEEP_ENDS, lookup, stage_for, stages_of
 from pipeline.plan.sweep import Point, Sweep
 from pipeline.plan.validation import Validated, Validator
 
@@ -153,11 +153,12 @@ def _point_rows(
 
 
 def _checksummed(value: Any, files: Mapping[str, str], key: str = "") -> Any:
-    """Put content checksums where a config has paths."""
+    """Put content checksums where a config has paths; leave out how people would be asked."""
     if isinstance(value, Path):
         return f"sha256 {files.get(key, '')[:12]}"
     if isinstance(value, Mapping):
-        return {k: _checksummed(item, files, f"{key}.{k}" if key else k) for k, item in value.items()}
+        dotted = {k: f"{key}.{k}" if key else k for k in value}
+        return {k: _checksummed(value[k], files, name) for k, name in dotted.items() if name not in ASKING}
     return value
 
 

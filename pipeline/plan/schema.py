@@ -307,13 +307,18 @@ class TopSettings(Settings):
 
 
 class SimulatedSettings(Settings):
-    """Simulated raters with known error rates."""
+    """Simulated raters with known error rates, and how people would be asked once the study is frozen."""
 
     name: Literal["simulated"]
     n_raters: Count
     miss: Fraction
     false_alarm: Fraction
     seed: Seed = 0
+    stop: Literal["none", "decisive"] = "none"
+    inputs_per_task: Annotated[int, Field(ge=2, le=100)] = 15
+    reward: Annotated[float, Field(ge=0.01)] = 0.06
+    image_base_url: str | None = None
+    attention_checks: Path | None = None
 
 
 class FilesSettings(Settings):

@@ -49,6 +49,8 @@ SPEED = ("loader", "device")
 DATASET = (("dataset.name", "pipeline.datasets"),)
 SCORER = (("scorer.name", "pipeline.scorers"),)
 EXPLAINER = (("explainer.name", "pipeline.explainers"),)
+ASKING = ("crowd.inputs_per_task", "crowd.reward", "crowd.image_base_url", "crowd.attention_checks")
+"""How people are asked: it goes into a study at its freeze, and no simulated rater sees it."""
 
 STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "images": (
@@ -197,7 +199,19 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             study=("ratings.parquet", "study.parquet"),
             libraries=("pandas",),
         ),
-        Stage(reads=("crowd",), after=("images", "labels", "sampling"), libraries=("numpy",)),
+        Stage(
+            when={"crowd.stop": "decisive"},
+            reads=("crowd", "aggregation"),
+            ignores=ASKING,
+            after=("images", "labels", "sampling"),
+            libraries=("numpy",),
+        ),
+        Stage(
+            reads=("crowd",),
+            ignores=ASKING,
+            after=("images", "labels", "sampling"),
+            libraries=("numpy",),
+        ),
     ),
     "scoring": (
         Stage(

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from pipeline.crowd.aggregation import ERROR_RATE, PAIR
 from pipeline.crowd.simulated import simulate
+from pipeline.crowd.stopping import n_asked, stop_prior
 from pipeline.crowd.truth import concept_truth
 from pipeline.stages.keywords import keywords
 from pipeline.stages.tables import read_array, read_table, write_table
@@ -22,11 +25,16 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     write_table(rejected, output / "rejected.parquet")
     rated = set(ratings["description"])
     unrated = [text for text in pairs["description"].unique() if text not in rated]
-    return (
-        [f"{len(unrated)} descriptions have no rating: {', '.join(map(repr, unrated[:5]))}"]
-        if unrated
-        else []
-    )
+    notes = [f"{len(unrated)} descriptions have no rating: {', '.join(map(repr, unrated[:5]))}"]
+    return (notes if unrated else []) + _saving(config, ratings)
+
+
+def _saving(config: dict[str, Any], ratings: pd.DataFrame) -> list[str]:
+    if config["crowd"].get("stop") != "decisive" or ratings.empty:
+        return []
+    full = len(ratings.drop_duplicates(PAIR)) * config["crowd"]["n_raters"]
+    saved = full - len(ratings)
+    return [f"stopping once decisive saved {saved} of {full} ratings ({saved / full:.0%})"]
 
 
 def _simulated(
@@ -43,7 +51,20 @@ def _simulated(
             truths.append(part.assign(truth=truth[row_of.loc[part["image_id"]].to_numpy()]))
     known = pd.concat(truths).sort_index() if truths else pairs.head(0).assign(truth=0.0)
     ratings = simulate(known.reset_index(drop=True), **keywords(simulate, config["crowd"]))
+    if config["crowd"].get("stop") == "decisive":
+        ratings = _until_decisive(ratings, config, inputs)
     return ratings, ratings.head(0).assign(reason="")
+
+
+def _until_decisive(ratings: pd.DataFrame, config: dict[str, Any], inputs: dict[str, Path]) -> pd.DataFrame:
+    """Leave out the ratings that an adaptive study would not have asked for."""
+    n_raters, aggregation = config["crowd"]["n_raters"], config["aggregation"]
+    study = read_table(inputs["sampling"] / "study.parquet").drop_duplicates(PAIR).set_index(PAIR)
+    pairs = pd.MultiIndex.from_frame(ratings[PAIR].iloc[::n_raters])
+    prior = stop_prior(aggregation, study["probability"].reindex(pairs).to_numpy(dtype=np.float64))
+    votes = ratings["rating"].to_numpy().reshape(-1, n_raters)
+    asked = n_asked(votes, prior, aggregation.get("error_rate", ERROR_RATE))
+    return ratings[(np.arange(n_raters) < asked[:, None]).ravel()].reset_index(drop=True)
 
 
 def _collected(

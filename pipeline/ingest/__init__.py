@@ -1,0 +1,1 @@
+"""Ratings that people bring back: every format, every row accounted for."""

@@ -1,0 +1,1 @@
+"""A study at Amazon Mechanical Turk: published, collected, reviewed."""

@@ -1,0 +1,78 @@
+"""What a study costs, and what other budgets would give, as text for a terminal."""
+
+import pandas as pd
+
+from pipeline.crowd.budget import Expected, expected_errors
+from pipeline.study.cost import Bill, bill
+from pipeline.study.settings import StudySettings
+from pipeline.study.tasks import PAIR, count_tasks
+
+SHARES = (0.25, 0.5, 1.0)
+RATERS = (1, 2, 3, 5, 9)
+
+
+def cost_text(draws: pd.DataFrame, n_tasks: int, settings: StudySettings) -> str:
+    """Return the bill of a study, and a table of other numbers of draws and raters.
+
+    draws is the study's table; n_tasks counts attention checks' tasks as well.
+    """
+    own = bill(n_tasks, settings.n_raters, settings.reward)
+    pairs = draws.groupby(["part", "method", "unit", "description"], sort=False).ngroups
+    n_inputs = len(draws[PAIR].drop_duplicates())
+    lines = [
+        f"{pairs} pairs of unit and text, {len(draws)} draws, {n_inputs} distinct inputs "
+        f"(an image with a text; repeats are rated once)",
+        f"{own.n_tasks} tasks of up to {settings.inputs_per_task} inputs x {settings.n_raters} raters "
+        f"= {own.n_assignments} assignments, {n_inputs * settings.n_raters} ratings",
+        bill_text(own),
+        f"a pair of unit and text: ${own.total / pairs:.2f}" if pairs else "",
+        "",
+        _budgets(draws, settings),
+    ]
+    return "\n".join(lines)
+
+
+def bill_text(own: Bill) -> str:
+    """Return a bill in one line."""
+    each = own.reward / own.n_assignments if own.n_assignments else own.reward
+    return f"raters ${own.reward} (${each:.2f} an assignment) + MTurk's fee ${own.fee} = ${own.total}"
+
+
+def _budgets(draws: pd.DataFrame, settings: StudySettings) -> str:
+    drawn = int(draws["draw"].max()) + 1
+    n_draws = sorted({max(2, round(share * drawn)) for share in SHARES})
+    n_raters = sorted({*RATERS, settings.n_raters})
+    expected = expected_errors(
+        draws,
+        n_draws,
+        n_raters,
+        error_rate=settings.error_rate,
+        prior=settings.prior,
+        seed=settings.seed,
+    )
+    table = pd.DataFrame([_row(row, draws, settings) for row in expected])
+    prior = "the scorer's probability" if settings.prior is None else f"{settings.prior:g}"
+    return (
+        "expected at other budgets (* this study)\n"
+        + table.to_string(index=False, justify="left")
+        + f"\nMean |score - truth| and median |score - truth| / |truth| over {expected[0].n_pairs} pairs, by "
+        "simulation on this\nstudy's draws. Supposed: the scorer is calibrated, raters are wrong "
+        f"{settings.error_rate:.0%} of the time, BRAgg with prior\n{prior}. A scorer that is off makes "
+        "real errors larger: run a pilot.\n"
+    )
+
+
+def _row(row: Expected, draws: pd.DataFrame, settings: StudySettings) -> dict[str, str]:
+    # The first n draws of a unit are a study of n draws.
+    tasks = count_tasks(draws[draws["draw"] < row.n_draws], settings.inputs_per_task)
+    own = bill(tasks, row.n_raters, settings.reward)
+    whole = row.n_draws > draws["draw"].max() and row.n_raters == settings.n_raters
+    return {
+        "": "*" if whole else "",
+        "draws": str(row.n_draws),
+        "raters": str(row.n_raters),
+        "tasks": str(tasks),
+        "cost": f"${own.total}",
+        "error": f"{row.error:.3f}",
+        "relative": f"{row.relative_error:.0%}",
+    }

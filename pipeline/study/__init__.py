@@ -1,0 +1,1 @@
+"""A frozen study: what people are asked, kept apart from every key."""
