@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from PIL import Image
 
 from pipeline.errors import AssayError
 from pipeline.seeds import generator
+from pipeline.study.asked import Asked, Input, input_id, task_id
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 NOISE_SIDE = 256
@@ -127,6 +129,56 @@ def activations(arguments: argparse.Namespace) -> int:
     return 0 if min(ratios) >= TARGET else 1
 
 
+def ingest(arguments: argparse.Namespace) -> int:
+    """Compare `ingest` of MTurk results (15 inputs a task, 3 workers) with pandas only reading the file."""
+    from pipeline.ingest.ingesting import ingest as read_ratings
+
+    title = f"{'assignments':>11} {'ratings':>9} {'seconds':>8} {'ratio':>6}"
+    print(f"{title}   (medians of {arguments.rounds} rounds)")
+    medians: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n_assignments in arguments.n_assignments:
+            path = Path(folder) / f"{n_assignments}.csv"
+            asked = _write_results(path, n_assignments // 3)
+
+            def ours(path: Path = path, asked: Asked = asked) -> None:
+                result = read_ratings([path], asked, n_raters=3)
+                assert result.counts.n_used == 3 * len(asked.inputs)
+
+            def bare(path: Path = path) -> None:
+                pd.read_csv(path, dtype=str, keep_default_na=False)
+
+            mine, theirs = alternating(arguments.rounds, ours, bare)
+            medians.append(statistics.median(mine))
+            ratio = statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
+            n_ratings = 3 * len(asked.inputs)
+            print(f"{n_assignments:>11} {n_ratings:>9} {medians[-1]:>8.2f} {ratio:>6.1f}", flush=True)
+    print(f"growth: seconds ~ assignments^{exponent(arguments.n_assignments, medians):.2f}")
+    return 0
+
+
+def _write_results(path: Path, n_tasks: int) -> Asked:
+    """Write a results file in which three workers do every task; return what was asked."""
+    pairs = [(f"image{i}", f"text {i // 150}") for i in range(15 * n_tasks)]
+    inputs = {input_id(*pair): Input(*pair) for pair in pairs}
+    ids = list(inputs)
+    slots = [tuple(ids[15 * t : 15 * t + 15]) for t in range(n_tasks)]
+    tasks = {task_id(own): own for own in slots}
+    rng = generator(0, "benchmark ingest")
+    rows = [
+        {"HITId": f"H{t}", "AssignmentId": f"A{t}-{worker}", "WorkerId": f"W{worker}",
+         "AssignmentStatus": "Submitted", "SubmitTime": "Thu Oct 09 07:30:20 UTC 2025",
+         "WorkTimeInSeconds": "61",
+         "Input.task_id": task}
+        | {f"Input.input_id{j}": own[j] for j in range(15)}
+        | {f"Answer.image{j}.on": str(bool(rng.random() < 0.2)).lower() for j in range(15)}
+        for t, (task, own) in enumerate(tasks.items())
+        for worker in range(3)
+    ]  # fmt: skip
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return Asked(inputs, tasks)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the command line: one subcommand for each thing measured."""
     top = argparse.ArgumentParser(description=__doc__)
@@ -143,6 +195,10 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--device", default="auto")
     one.add_argument("--rounds", type=int, default=3)
     one.add_argument("--root", type=Path, help="folder of images; default: rendered noise")
+    two = commands.add_parser("ingest", help=ingest.__doc__)
+    two.set_defaults(run=ingest)
+    two.add_argument("--n-assignments", type=int, nargs="+", default=[3000, 6000, 12000])
+    two.add_argument("--rounds", type=int, default=3)
     return top
 
 
