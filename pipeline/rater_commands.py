@@ -20,10 +20,12 @@ STUDY = click.option("--study", "name", required=True, help="A folder under stud
 
 
 def open_named(name: str) -> "FrozenStudy":
-    """Open `studies/<name>` of the project that we are in."""
-    from pipeline.study.frozen import open_study
+    """Open `studies/<name>` of the project that we are in; AssayError where it is not as it was frozen."""
+    from pipeline.study.frozen import open_study, require_as_frozen
 
-    return open_study(find_project(Path.cwd()).studies, name)
+    study = open_study(find_project(Path.cwd()).studies, name)
+    require_as_frozen(study)
+    return study
 
 
 def report_ingested(study: "FrozenStudy", files: Sequence[Path]) -> None:
@@ -40,7 +42,10 @@ def report_ingested(study: "FrozenStudy", files: Sequence[Path]) -> None:
         raise AssayError(f"give the files to read: assay ingest FILE... --study {study.name}")
     result = ingest_into(study.folder, files)
     click.echo(result.summary, nl=False)
-    for note in result.notes:
+    notes = [*result.notes]
+    if (study.folder / STORE).is_file():
+        notes.append("a rating page that is running counts ratings from elsewhere once it is started anew")
+    for note in notes:
         click.echo(f"note: {note}")
 
 
@@ -88,7 +93,7 @@ def cost(name: str) -> None:
     from pipeline.report.cost_text import cost_text
 
     frozen = open_named(name)
-    click.echo(cost_text(frozen.draws, len(frozen.tasks), frozen.settings))
+    click.echo(cost_text(frozen.draws, frozen.inputs, len(frozen.tasks), frozen.settings))
 
 
 @click.command()
@@ -155,6 +160,10 @@ def host(name: str, folder: Path | None, check: bool, base_url: str | None) -> N
         from pipeline.study.writing import write_urls
 
         write_urls(open_named(name), base_url)
+        click.echo(
+            "images.csv, tasks.csv and label_studio.json have the new addresses; tasks that are at MTurk"
+        )
+        click.echo("keep the old ones")
     if folder is not None:
         from pipeline.study.image_export import export_images
 

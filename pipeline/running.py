@@ -127,7 +127,7 @@ def _report(prepared: Prepared) -> int:
     folder = publish_sweep(prepared.project, sweep_record(prepared.build))
     for path in dict.fromkeys(prepared.status.waiting_for.values()):
         console.print(f"waiting for the ratings of people: {how_to_give(path)}")
-    for line in dict.fromkeys(notes(prepared)):
+    for line in dict.fromkeys([*notes(prepared), *_drift(prepared)]):
         console.print(f"note: {line}", markup=False)
     if folder:
         table = folder / "methods.txt"
@@ -137,6 +137,14 @@ def _report(prepared: Prepared) -> int:
         if table.is_file():
             print(table.read_text(encoding="utf-8"), end="")
     return 0
+
+
+def _drift(prepared: Prepared) -> Iterator[str]:
+    if not any(point.values["crowd"].get("study") for point in prepared.build.points):
+        return
+    from pipeline.drift import drift_notes
+
+    yield from drift_notes(prepared.project, prepared.build.points)
 
 
 def _latest(folder: Path) -> str:

@@ -9,21 +9,29 @@ from uuid import uuid4
 
 import pandas as pd
 
-from pipeline.crowd.aggregation import ERROR_RATE, UNIFORM_PRIOR
+from pipeline.crowd.aggregation import ERROR_RATE, PAIR, UNIFORM_PRIOR
 from pipeline.datasets.reading import ImageReader
+from pipeline.drift import drawn_settings
 from pipeline.errors import AssayError
 from pipeline.files import canonical, read_json
 from pipeline.ingest.ingesting import ingest_into
 from pipeline.plan.points import PlannedPoint
 from pipeline.plan.workflow import Prepared
 from pipeline.rating.export import STORE, export_ratings
-from pipeline.stages.sampling import part_of
-from pipeline.study.frozen import FrozenStudy, open_study, read_text_table
+from pipeline.stages.place import part_of
+from pipeline.study.frozen import (
+    FrozenStudy,
+    open_study,
+    read_text_table,
+    require_as_frozen,
+    require_study_name,
+)
 from pipeline.study.images import exported_name
 from pipeline.study.settings import StudySettings
 from pipeline.study.writing import Drawn, write_extension, write_study
 
 PART_AND_UNIT = ["part", "unit"]
+SAME_PROBABILITY = 1e-6
 PUBLISHED, PAGE_RATINGS = "mturk.json", "rating-page.csv"
 
 
@@ -33,12 +41,12 @@ def freeze_study(prepared: Prepared, name: str) -> Path:
     Raises AssayError where the study exists (a study never changes), where a draw is not there yet,
     where two points would be the same part of it, or where they disagree on how people are asked.
     """
-    settings = _settings(prepared)
+    drawn, settings = _drawn(prepared), _settings(prepared)
 
     def write(drawn: Drawn, folder: Path) -> None:
         write_study(drawn, settings, folder, name)
 
-    return _create(prepared.project.studies, name, _drawn(prepared), write)
+    return _create(prepared.project.studies, name, drawn, write)
 
 
 def extend_study(prepared: Prepared, old_name: str, name: str) -> Path:
@@ -49,6 +57,7 @@ def extend_study(prepared: Prepared, old_name: str, name: str) -> Path:
     nothing or was drawn over other images.
     """
     old = open_study(prepared.project.studies, old_name)
+    require_as_frozen(old)
 
     def write(drawn: Drawn, folder: Path) -> None:
         write_extension(drawn, old, folder, name)
@@ -58,6 +67,7 @@ def extend_study(prepared: Prepared, old_name: str, name: str) -> Path:
 
 
 def _create(studies: Path, name: str, drawn: Drawn, write: Callable[[Drawn, Path], None]) -> Path:
+    require_study_name(name)
     folder = studies / name
     if folder.exists():
         raise AssayError(f"studies/{name} exists and a study never changes: freeze under another name")
@@ -94,7 +104,10 @@ def _drawn(prepared: Prepared) -> Drawn:
         draws.append(pd.read_parquet(sampling / "study.parquet").assign(part=part))
         undrawn.append(pd.read_parquet(sampling / "undrawn.parquet").assign(part=part))
         facts[part] = read_json(sampling / "facts.json") | {"sampling_key": sampling.name}
+        facts[part] |= {"origin": _origin(prepared, point), "settings": drawn_settings(point.values)}
         images.append(_images(prepared, point))
+    if all(table.empty for table in draws):
+        raise AssayError("no unit of the sweep has a text, so there is nothing to ask people about")
     checks = _checks(prepared.build.points[0].values["crowd"]["attention_checks"])
     wanted = {*pd.concat(draws)["image_id"], *checks["image_id"]}
     return Drawn(
@@ -104,6 +117,17 @@ def _drawn(prepared: Prepared) -> Drawn:
         _one_each(images, wanted),
         checks,
     )
+
+
+def _origin(prepared: Prepared, point: PlannedPoint) -> dict[str, dict[str, str]]:
+    """Return key and contents of the activations and splits that a part was drawn over."""
+    origin = {}
+    for stage in ("activations", "splits"):
+        meta = prepared.store.meta(stage, point.keys[stage])
+        outputs = meta["outputs"] if meta else {}
+        contents = canonical({name: facts["sha256"] for name, facts in outputs.items()}) if outputs else ""
+        origin[stage] = {"key": point.keys[stage], "contents": contents}
+    return origin
 
 
 def _parts(prepared: Prepared) -> dict[str, tuple[PlannedPoint, Path]]:
@@ -197,22 +221,17 @@ def _believing(values: Mapping[str, Any]) -> dict[str, Any]:
 def _extended(old: FrozenStudy, new: Drawn) -> Drawn:
     """Return the old study's draws and what `new` has of parts and units that the old one lacks."""
     old_facts = read_json(old.folder / "facts.json")["parts"]
-    for part in old_facts.keys() & new.facts.keys():
-        for name in ("n_images", "split"):
-            if old_facts[part][name] != new.facts[part][name]:
-                raise AssayError(
-                    f"part {part}: {name} is {new.facts[part][name]} in the sweep and "
-                    f"{old_facts[part][name]} in the study {old.name}; "
-                    "draws over other images cannot be joined"
-                )
+    for part in sorted(old_facts.keys() & new.facts.keys()):
+        _require_same_origin(part, old_facts[part], new.facts[part], old.name)
     undrawn = pd.read_parquet(old.folder / "undrawn.parquet")
     had = pd.MultiIndex.from_frame(pd.concat([old.draws[PART_AND_UNIT], undrawn[PART_AND_UNIT]]))
     added, left = (t[~pd.MultiIndex.from_frame(t[PART_AND_UNIT]).isin(had)] for t in (new.draws, new.undrawn))
     if added.empty and left.empty:
         raise AssayError(f"the sweep adds neither a method nor a unit to the study {old.name}")
-    checks = old.inputs.loc[old.inputs["answer"] != "", ["image_id", "description", "answer"]]
-    images = pd.concat([old.images.table.assign(held=str(old.folder / "images")), new.images])
     draws = pd.concat([old.draws, added], ignore_index=True)
+    _require_one_probability(draws)
+    images = pd.concat([old.images.table.assign(held=str(old.folder / "images")), new.images])
+    checks = _joined_checks(old, new.checks, draws)
     return Drawn(
         draws,
         pd.concat([undrawn, left], ignore_index=True),
@@ -220,6 +239,45 @@ def _extended(old: FrozenStudy, new: Drawn) -> Drawn:
         _one_each([images], {*draws["image_id"], *checks["image_id"]}),
         checks,
     )
+
+
+def _require_same_origin(part: str, old: Mapping[str, Any], new: Mapping[str, Any], study: str) -> None:
+    """Refuse draws over other activations or images than those that the part was drawn over."""
+    for name in ("n_images", "split"):
+        if old[name] != new[name]:
+            raise AssayError(
+                f"part {part}: {name} is {new[name]} in the sweep and {old[name]} in the study {study}; "
+                "draws over other images cannot be joined"
+            )
+    for stage in ("activations", "splits"):
+        was, now = old["origin"][stage], new["origin"][stage]
+        if was["key"] != now["key"] and (was["contents"] != now["contents"] or not was["contents"]):
+            settings = old["settings"].keys() | new["settings"].keys()
+            changed = [k for k in sorted(settings) if old["settings"].get(k) != new["settings"].get(k)]
+            raise AssayError(
+                f"part {part}: the sweep's {stage} ({now['key']}) are not those that the study {study} was "
+                f"drawn over ({was['key']}){': ' + ', '.join(changed) + ' differ' if changed else ''}; "
+                "freeze them as a study of their own"
+            )
+
+
+def _require_one_probability(draws: pd.DataFrame) -> None:
+    ends = draws.groupby(PAIR, sort=False)["probability"].agg(["min", "max"]).reset_index()
+    differ = ends[ends["max"] - ends["min"] > SAME_PROBABILITY]
+    if len(differ):
+        image, text = differ[PAIR].iloc[0]
+        raise AssayError(
+            f"image {image!r} with {text!r} has another probability in the sweep than in the study: the "
+            "scorer differs; freeze the sweep as a study of its own"
+        )
+
+
+def _joined_checks(old: FrozenStudy, new: pd.DataFrame, draws: pd.DataFrame) -> pd.DataFrame:
+    """Return the attention checks of both, without those that are drawn now: these are ordinary inputs."""
+    known = old.inputs.loc[old.inputs["answer"] != "", [*PAIR, "answer"]]
+    both = pd.concat([known, new[[*PAIR, "answer"]]], ignore_index=True).drop_duplicates(ignore_index=True)
+    drawn = pd.MultiIndex.from_frame(draws[PAIR])
+    return both[~pd.MultiIndex.from_frame(both[PAIR]).isin(drawn)]
 
 
 def _carry_over(old: FrozenStudy, folder: Path) -> None:
@@ -231,7 +289,6 @@ def _carry_over(old: FrozenStudy, folder: Path) -> None:
         shutil.copytree(old.folder / "ingested", files, ignore=shutil.ignore_patterns(PAGE_RATINGS))
     if (old.folder / STORE).is_file():
         files.mkdir(exist_ok=True)
-        # Another page's rater-1 may be another person.
-        export_ratings(old.folder, files / f"rating-page-of-{old.name}.csv", among=old.name)
+        export_ratings(old.folder, files / f"rating-page-of-{old.name}.csv")
     if files.is_dir():
         ingest_into(folder, [])

@@ -39,9 +39,9 @@ def decisive(
 ) -> NDArray[np.bool_]:
     """Say of each input whether its posterior has left [.05, .95] after at least 2 ratings.
 
-    The arguments broadcast; the posterior is BRAgg's. Whether to stop depends on the ratings alone
-    that the posterior is made of, so stopping leaves BRAgg's value what it is; `avg` and `majority`
-    do depend on where raters stop.
+    The arguments broadcast; the posterior is BRAgg's. Given the ratings, BRAgg's value does not depend on
+    why raters stopped; but which ratings there are does, so scores lean further to the prior than with
+    all m ratings, and a prior below .0047 or above .9953 (eta = .23) stops after any two ratings.
     """
     posterior = np.asarray(bragg(yes, n_ratings, prior, error_rate))
     left = (posterior < UNDECIDED[0] - ROUNDING) | (posterior > UNDECIDED[1] + ROUNDING)

@@ -6,9 +6,10 @@ was shown. `Answer.shown` lists the slots that held an image.
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
+from pipeline.ingest.numbering import Numbers, doubt
 from pipeline.ingest.sheets import Row, Sheet
 from pipeline.ingest.spelling import Vote, spelled, vote
 from pipeline.ingest.task_answers import COLUMN, NOTHING, answer_cells
@@ -27,32 +28,49 @@ SHOWN_FORM = re.compile(r"[\d\s,;|\[\]\"']*", re.A)
 class Layout:
     """Where a file keeps its inputs (columns by slot) and its answers (columns by number).
 
-    `first`: the number of the answer to slot 0.
+    `first`: the number of the answer to slot 0. `doubt`: why that is not known, "" where it is.
     """
 
     input_ids: Mapping[int, str]
     image_ids: Mapping[int, str]
+    image_urls: Mapping[int, str]
     ticks: Mapping[int, str]
     plain: Mapping[int, str]
     first: int
+    doubt: str
     shown: bool
     task_answers: bool
 
 
-def layout(sheet: Sheet, width: int) -> Layout:
-    """Return a file's layout; width: the slots of the study's longest task (0: not known)."""
+def layout(sheet: Sheet, width: int, n_slots: Callable[[Mapping[str, str]], int]) -> Layout:
+    """Return a file's layout.
+
+    width: the slots of the study's longest task (0: not known). n_slots: those of the study's task that
+    a row answers (0: not known).
+    """
     columns = sheet.columns | _task_answer_columns(sheet)
-    ids, images = _numbered(sheet.columns, INPUT_ID), _numbered(sheet.columns, IMAGE_ID)
-    asked = {*ids, *images, *_numbered(sheet.columns, IMAGE_URL)}
+    ids, images, urls = (_numbered(sheet.columns, form) for form in (INPUT_ID, IMAGE_ID, IMAGE_URL))
     ticks, plain = _numbered(columns, TICK), _numbered(columns, PLAIN)
-    width = max(width, len(asked))
-    first = _first(asked, width, 0)
+    asked, answers = {*ids, *images, *urls}, {*ticks, *plain}
+    numbers = Numbers(
+        asked,
+        answers,
+        _all_shown(sheet) if SHOWN in columns and 0 not in answers else frozenset(),
+        max(width, len(asked)),
+        every_box=bool(ticks) and not sheet.as_asked,
+        as_asked=bool(ticks) and sheet.as_asked,
+    )
+    from_ = numbers.first_input()
+    longest = 0 if numbers.has_zero else _longest(sheet, (ids, images, urls), from_, n_slots)
+    first = numbers.first_answer(longest)
     return Layout(
-        input_ids={number - first: column for number, column in ids.items()},
-        image_ids={number - first: column for number, column in images.items()},
+        input_ids={number - from_: column for number, column in ids.items()},
+        image_ids={number - from_: column for number, column in images.items()},
+        image_urls={number - from_: column for number, column in urls.items()},
         ticks=ticks,
         plain=plain,
-        first=_first({*ticks, *plain}, width, first),
+        first=first or 0,
+        doubt=doubt(longest, ".on" if ticks else "") if first is None else "",
         shown=SHOWN in columns,
         task_answers=COLUMN in columns,
     )
@@ -138,15 +156,28 @@ def _shown(text: str) -> frozenset[int]:
     return frozenset(int(number) for number in re.findall(r"\d{1,4}", text))
 
 
-def _first(numbers: Iterable[int], width: int, otherwise: int) -> int:
-    """Return the number of the first slot: 0 or 1.
+def _all_shown(sheet: Sheet) -> frozenset[int]:
+    """Return all numbers that any row's page showed."""
+    found: set[int] = set()
+    for row in sheet.rows:
+        said = {} if SHOWN in row.cells else _task_answers(row)
+        found |= _shown({**row.cells, **said}.get(SHOWN, ""))
+    return frozenset(found)
 
-    1 where there is no 0 and the last number fits no slot counted from 0.
-    """
-    found = set(numbers)
-    if 0 in found:
-        return 0
-    return 1 if found and max(found) >= width else otherwise
+
+def _longest(
+    sheet: Sheet,
+    asked: Iterable[Mapping[int, str]],
+    first: int,
+    n_slots: Callable[[Mapping[str, str]], int],
+) -> int:
+    """Return the slots of the longest task in a file: as the study has it, else as its columns are filled."""
+    columns = [(number - first, column) for group in asked for number, column in group.items()]
+
+    def filled(row: Row) -> int:
+        return max((slot + 1 for slot, column in columns if row.cells.get(column, "").strip()), default=0)
+
+    return max((n_slots(row.cells) or filled(row) for row in sheet.rows if not row.fault), default=0)
 
 
 def _numbered(columns: Iterable[str], form: re.Pattern[str]) -> dict[int, str]:
@@ -156,11 +187,13 @@ def _numbered(columns: Iterable[str], form: re.Pattern[str]) -> dict[int, str]:
 def _task_answer_columns(sheet: Sheet) -> frozenset[str]:
     if COLUMN not in sheet.columns:
         return frozenset()
-    found: set[str] = set()
-    for row in sheet.rows:
-        text = row.cells.get(COLUMN, "").strip()
-        try:
-            found.update(answer_cells(text) if text else ())
-        except ValueError:
-            continue
-    return frozenset(found)
+    return frozenset(name for row in sheet.rows for name in _task_answers(row))
+
+
+def _task_answers(row: Row) -> dict[str, str]:
+    """Return the cells that `taskAnswers` says, none where it cannot be read."""
+    text = row.cells.get(COLUMN, "").strip()
+    try:
+        return answer_cells(text) if text else {}
+    except ValueError:
+        return {}

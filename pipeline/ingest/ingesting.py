@@ -19,10 +19,11 @@ from pipeline.ingest.sheets import File
 from pipeline.ingest.summary import Counts, FileFacts, summary
 from pipeline.ingest.workers import WorkerFacts, worker_facts
 from pipeline.study.asked import Asked
-from pipeline.study.frozen import open_study
+from pipeline.study.frozen import study_in
 
 KEPT_NAME = re.compile(r"([0-9a-f]{12})-(.+)", re.S)
 LONGEST_NAME = 100
+NOTHING_USED = "\nno rating can be used: there is no ratings.parquet, and crowd=files waits for one\n"
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,12 @@ def ingest(
 def ingest_into(folder: Path, paths: Sequence[Path]) -> Ingested:
     """Keep new files in `<study>/ingested/` and rebuild its ratings from all files there.
 
-    Writes ratings.parquet, rejected.parquet and summary.txt. A file with the same bytes as one that
-    is there is noted and not kept twice. Raises AssayError, before anything is written, for a file
-    that cannot be read, and where there is no file at all.
+    Writes ratings.parquet, rejected.parquet and summary.txt; without any rating there is no
+    ratings.parquet, for which others wait, and one that was there goes. A file with the same bytes as
+    one that is there is noted and not kept twice. Raises AssayError, before anything is written, for a
+    file that cannot be read, and where there is no file at all.
     """
-    study = open_study(folder.parent, folder.name)
+    study = study_in(folder)
     with _locked(folder / ".ingest.lock"):
         kept = [_kept(path) for path in _listed(folder / "ingested")]
         known = {_digest(file.data) for file in kept}
@@ -79,6 +81,8 @@ def ingest_into(folder: Path, paths: Sequence[Path]) -> Ingested:
         for digest, file in new.items():
             with replacing(folder / "ingested" / f"{digest[:12]}-{file.source}") as temporary:
                 temporary.write_bytes(file.data)
+        if result.ratings.empty:
+            result = replace(result, summary=result.summary + NOTHING_USED)
         _write(folder, result)
     notes = (f"{given[d].source}: already ingested, not kept twice" for d in given if d in known)
     return replace(result, notes=tuple(notes))
@@ -204,6 +208,9 @@ def _hits(folder: Path) -> dict[str, str]:
 
 def _write(folder: Path, result: Ingested) -> None:
     for name, table in (("rejected", result.rejected), ("ratings", result.ratings)):
+        if name == "ratings" and table.empty:
+            (folder / "ratings.parquet").unlink(missing_ok=True)
+            continue
         with replacing(folder / f"{name}.parquet") as temporary:
             table.to_parquet(temporary, index=False)
     with replacing(folder / "summary.txt") as temporary:

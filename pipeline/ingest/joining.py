@@ -1,6 +1,6 @@
 """From rows to readings: each vote with the input that it is about, or the reason why it has none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from html import unescape
@@ -16,10 +16,15 @@ from pipeline.study.asked import Asked, Input
 
 UNKNOWN = Input("", "")
 EDITED = "the task was edited after upload"
+ANOTHER_IMAGE = "the task showed another image"
 
 
 class Copy(NamedTuple):
-    """One row's copy of an assignment. `decided`: when it was approved or rejected (seconds since 1970)."""
+    """One row's copy of an assignment.
+
+    `decided`: when it was approved or rejected (seconds since 1970). `named`: the file says which
+    assignment it is.
+    """
 
     source: str
     row: int
@@ -31,6 +36,7 @@ class Copy(NamedTuple):
     decided: float
     submitted: datetime | None
     seconds: float
+    named: bool
 
 
 class Reading(NamedTuple):
@@ -45,23 +51,31 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Index:
-    """What a study asks, for looking up: `pairs` gives the input id of (image_id, description)."""
+    """What a study asks, for looking up.
+
+    `pairs` gives the input id of (image_id, description), `images` the image ids at an address.
+    """
 
     asked: Asked
     hits: Mapping[str, str]
     pairs: Mapping[tuple[str, str], str]
+    images: Mapping[str, Set[str]]
     width: int
 
 
 def index(asked: Asked, hits: Mapping[str, str]) -> Index:
     """Return the index of a study; hits: HITId to task id."""
     pairs = {(given.image_id, given.description): key for key, given in asked.inputs.items()}
-    return Index(asked, hits, pairs, max(map(len, asked.tasks.values()), default=0))
+    images: dict[str, set[str]] = {}
+    for given in asked.inputs.values():
+        if given.url:
+            images.setdefault(given.url, set()).add(given.image_id)
+    return Index(asked, hits, pairs, images, max(map(len, asked.tasks.values()), default=0))
 
 
 def readings(source: str, sheet: Sheet, study: Index) -> Iterator[list[Reading]]:
     """Yield the readings of each row: at least one a row."""
-    where = layout(sheet, study.width)
+    where = layout(sheet, study.width, lambda cells: _n_slots(_task(cells, study), study))
     for row in sheet.rows:
         try:
             cells = merged_cells(row, where)
@@ -81,23 +95,34 @@ def readings(source: str, sheet: Sheet, study: Index) -> Iterator[list[Reading]]
 
 def _copy(source: str, row: Row, cells: Mapping[str, str], study: Index) -> Copy:
     get = cells.get
-    worker = get("WorkerId", "").strip() or get("Turkle.Username", "").strip()
-    hit = get("HITId", "").strip()
-    task = (get(long_table.TASK, "") or get("Input.task_id", "")).strip() or study.hits.get(hit, "")
+    # Turkle numbers its workers: another server's worker 3 is another person.
+    worker = get("Turkle.Username", "").strip() or get("WorkerId", "").strip()
+    task, assignment = _task(cells, study), get("AssignmentId", "").strip()
     status, rejection = get("AssignmentStatus", "").strip(), get("RejectionTime", "").strip()
     rejected = status.casefold() == "rejected" or _turned_down(status, get("ApprovalTime", ""), rejection)
     return Copy(
         source,
         row.number,
         worker,
-        get("AssignmentId", "").strip() or f"{worker}@{task or hit}",
+        assignment or f"{worker}@{task or get('HITId', '').strip()}",
         task,
         "Rejected" if rejected else status,
         rejected,
         _decided(get("ApprovalTime", ""), rejection, rejected=rejected),
         read_time(get("SubmitTime", "")),
         read_seconds(get("WorkTimeInSeconds", "")),
+        bool(assignment),
     )
+
+
+def _task(cells: Mapping[str, str], study: Index) -> str:
+    named = (cells.get(long_table.TASK, "") or cells.get("Input.task_id", "")).strip()
+    return named or study.hits.get(cells.get("HITId", "").strip(), "")
+
+
+def _n_slots(task: str, study: Index) -> int:
+    """Return how many slots a task has up to its last input, 0 for a task that is not known."""
+    return max((slot for slot, key in enumerate(study.asked.tasks.get(task, ()), 1) if key), default=0)
 
 
 def _turned_down(status: str, approval: str, rejection: str) -> bool:
@@ -130,41 +155,54 @@ def _of_row(copy: Copy, cells: Mapping[str, str], where: Layout, study: Index) -
     description = cells.get("Input.description", "") or unescape(cells.get("Input.description_html", ""))
     if copy.task:
         asked = study.asked.tasks.get(copy.task)
-        fault = _task_fault(copy.task, asked, given, description, study)
+        fault = _task_fault(copy.task, asked, given, study)
         inputs: Mapping[int, str] = {slot: key for slot, key in enumerate(asked or ()) if key}
     else:
         hit = cells.get("HITId", "").strip()
         fault = "" if given else f"no Input columns, and no task of this study has this HITId: {hit!a}"
         inputs = given
-    if fault:
+    if fault := fault or where.doubt:
         return _rejected_whole(copy, cells, where, fault)
     said = votes(cells, inputs, where)
     found = [
-        _reading(copy, slot, text, description, said[slot], study) for slot, text in sorted(inputs.items())
+        _reading(copy, slot, text, description, _url(cells, slot, where), said[slot], study)
+        for slot, text in sorted(inputs.items())
     ]
     return found + _strays(copy, cells, where, inputs)
 
 
-def _task_fault(
-    task: str, asked: tuple[str, ...] | None, given: Mapping[int, str], description: str, study: Index
-) -> str:
+def _task_fault(task: str, asked: tuple[str, ...] | None, given: Mapping[int, str], study: Index) -> str:
     """Return why a row is not an answer to the study's task, "" where it is."""
     if asked is None:
         return f"task not in the study: {task!a} (edited after upload, or another study's)"
     for slot, text in given.items():
         here = asked[slot] if slot < len(asked) else ""
-        if text != here and _find(text, description, study) != here:
+        if text != here and not _names(text, study.asked.inputs.get(here)):
             return f"{EDITED}: slot {slot} has {text!a}, in the study it has {here!a}"
     missing = [slot for slot, key in enumerate(asked) if key and slot not in given]
     return f"{EDITED}: slot {missing[0]} is empty" if given and missing else ""
 
 
-def _reading(copy: Copy, slot: int | None, text: str, description: str, said: Vote, study: Index) -> Reading:
+def _url(cells: Mapping[str, str], slot: int, where: Layout) -> str:
+    return cells.get(where.image_urls.get(slot, ""), "").strip()
+
+
+def _names(text: str, given: Input | None) -> bool:
+    """Say whether a text is the image id of an input, as it is or with entities."""
+    return given is not None and given.image_id in (text, unescape(text))
+
+
+def _reading(
+    copy: Copy, slot: int | None, text: str, description: str, url: str, said: Vote, study: Index
+) -> Reading:
     key = text if text in study.asked.inputs else _find(text, description, study)
     if key is None:
         return Reading(copy, slot, "", None, f"input not in the study: {text!a}")
     if description and not _same(description, study.asked.inputs[key].description):
         return Reading(copy, slot, key, None, f"{EDITED}: its description is {description!a}")
+    there = study.images.get(url) or study.images.get(unescape(url), frozenset())
+    if there and study.asked.inputs[key].image_id not in there:
+        return Reading(copy, slot, key, None, f"{ANOTHER_IMAGE}: {url!a} is {min(there)!a}")
     if isinstance(said, str):
         return Reading(copy, slot, key, None, said)
     return Reading(copy, slot, key, said, "")
@@ -185,9 +223,9 @@ def _single(copy: Copy, cells: Mapping[str, str], where: Layout, study: Index) -
     said = vote(text, "rating") if text else "no answer: rating is blank"
     if not given and not image:
         return Reading(copy, None, "", None, "no input: input_id and image_id are blank or absent")
-    reading = _reading(copy, None, given or image, cells.get("Input.description", ""), said, study)
+    reading = _reading(copy, None, given or image, cells.get("Input.description", ""), "", said, study)
     known = study.asked.inputs.get(reading.input_id)
-    if known and image and image != known.image_id and unescape(image) != known.image_id:
+    if known and image and not _names(image, known):
         return reading._replace(vote=None, reason=f"{EDITED}: its image is {image!a}")
     if known and copy.task and (fault := _membership_fault(copy.task, reading.input_id, study)):
         return reading._replace(vote=None, reason=fault)
@@ -212,7 +250,8 @@ def _find(text: str, description: str, study: Index) -> str | None:
 
 
 def _same(text: str, description: str) -> bool:
-    return text == description or description in (text.strip(), unescape(text), unescape(text).strip())
+    """Say whether two texts are one, but for white space, which changes on the way, and for entities."""
+    return " ".join(description.split()) in (" ".join(text.split()), " ".join(unescape(text).split()))
 
 
 def known_input(reading: Reading, asked: Asked) -> Input:

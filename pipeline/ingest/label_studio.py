@@ -1,6 +1,7 @@
 """Label Studio's JSON export: tasks with their data, each with the annotations of several people."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pipeline.ingest.sheets import Row, Sheet, sheet_of_records
@@ -20,7 +21,7 @@ def read(values: list[Any]) -> Sheet:
     rows = [_row(number, task, annotation) for number, (task, annotation) in enumerate(found, 1)]
     untouched = sum(isinstance(value, dict) and value.get("annotations") == [] for value in values)
     notes = (f"{untouched} tasks without annotations",) if untouched else ()
-    return sheet_of_records("Label Studio export, JSON", rows, notes)
+    return replace(sheet_of_records("Label Studio export, JSON", rows, notes), as_asked=True)
 
 
 def _annotations(task: Any) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -47,6 +48,7 @@ def _row(number: int, task: dict[str, Any], annotation: Any) -> Row:
     }
     if "input_id" in data:
         cells["Input.input_id0"] = cells["Input.input_id"]
+        cells["Input.image_url0"] = plain_text(data.get("image_url"))
     fault = "cancelled by the worker: was_cancelled" if annotation.get("was_cancelled") else ""
     return Row(number, cells | _answers(annotation.get("result"), single="input_id" in data), fault)
 

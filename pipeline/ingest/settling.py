@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import isinf, isnan
 
-from pipeline.ingest.joining import Copy, Reading
+from pipeline.ingest.joining import Copy, Reading, known_input
 from pipeline.study.asked import Asked
 
 REJECTED = "the assignment was rejected"
@@ -12,6 +12,8 @@ DIFFER = "two copies of this assignment differ"
 CORRECTED = "corrected later"
 PRACTICE = "practice in the sandbox: the real work is there too"
 SANDBOX, PRODUCTION = "mturk-sandbox.jsonl", "mturk-production.jsonl"
+TWICE = "twice in one task"
+TWICE_DIFFER = "one image twice in a task, answered differently"
 SAME_WORKER = "the same worker on the same input again"
 RIGHT, WRONG = "attention check: right", "attention check: wrong"
 
@@ -19,15 +21,17 @@ RIGHT, WRONG = "attention check: right", "attention check: wrong"
 def settle(readings: Sequence[Reading], asked: Asked) -> list[str]:
     """Return, for each reading, the reason why it does not count, "" where it does.
 
-    The order of the readings does not matter. Of an assignment's copies the one decided last tells
-    its status, a rejection where that is not known.
+    The order of the readings does not matter. An assignment is a worker's, so that numbers which start
+    again with every worker or server stay apart; where a file names none, each input is one of its own.
+    Of an assignment's copies the one decided last tells its status, a rejection where that is not known.
     """
     reasons = [reading.reason for reading in readings]
     _settle_practice(readings, reasons)
-    winners = _winners(readings)
+    winners = _winners(readings, asked)
     for place, reading in enumerate(readings):
-        if not reasons[place] and winners[reading.copy.assignment].rejected:
+        if not reasons[place] and winners[_identity(reading, asked)].rejected:
             reasons[place] = REJECTED
+    _settle_twins(readings, reasons, asked)
     _settle_copies(readings, reasons, winners, asked)
     _settle_checks(readings, reasons, asked)
     _settle_workers(readings, reasons, asked)
@@ -42,13 +46,24 @@ def _settle_practice(readings: Sequence[Reading], reasons: list[str]) -> None:
             reasons[place] = PRACTICE
 
 
-def _winners(readings: Iterable[Reading]) -> dict[str, Copy]:
-    winners: dict[str, Copy] = {}
+def _identity(reading: Reading, asked: Asked) -> Hashable:
+    """Return what the copies of one assignment have in common."""
+    copy = reading.copy
+    return copy.worker, copy.assignment, None if copy.named else _pair(reading, asked)
+
+
+def _pair(reading: Reading, asked: Asked) -> tuple[str, str]:
+    given = known_input(reading, asked)
+    return given.image_id, given.description
+
+
+def _winners(readings: Iterable[Reading], asked: Asked) -> dict[Hashable, Copy]:
+    winners: dict[Hashable, Copy] = {}
     for reading in readings:
-        copy = reading.copy
-        best = winners.get(copy.assignment)
+        copy, identity = reading.copy, _identity(reading, asked)
+        best = winners.get(identity)
         if best is None or (best is not copy and _standing(copy) > _standing(best)):
-            winners[copy.assignment] = copy
+            winners[identity] = copy
     return winners
 
 
@@ -61,26 +76,41 @@ def _standing(copy: Copy) -> tuple[Hashable, ...]:
         -_time(copy),
         0.0 if isnan(copy.seconds) else copy.seconds,
         copy.task,
-        copy.worker,
     )
 
 
+def _settle_twins(readings: Sequence[Reading], reasons: list[str], asked: Asked) -> None:
+    """Let one slot count where a row has an image twice, none where its answers differ."""
+
+    def key(reading: Reading) -> Hashable:
+        return reading.copy.source, reading.copy.row, _pair(reading, asked)
+
+    for places in _shared(readings, reasons, key):
+        slots = sorted(readings[place].slot or 0 for place in places)
+        if len({readings[place].vote for place in places}) > 1:
+            for place in places:
+                reasons[place] = f"{TWICE_DIFFER}: slots {', '.join(map(str, slots))}"
+            continue
+        for place in places:
+            if (readings[place].slot or 0) != slots[0]:
+                reasons[place] = f"{TWICE}: kept is slot {slots[0]}"
+
+
 def _settle_copies(
-    readings: Sequence[Reading], reasons: list[str], winners: Mapping[str, Copy], asked: Asked
+    readings: Sequence[Reading], reasons: list[str], winners: Mapping[Hashable, Copy], asked: Asked
 ) -> None:
     def key(reading: Reading) -> Hashable:
-        given = asked.inputs[reading.input_id]
-        return reading.copy.assignment, given.image_id, given.description
+        return _identity(reading, asked), _pair(reading, asked)
 
     for places in _shared(readings, reasons, key):
         places = _latest(places, readings, reasons)
         copies = [readings[place] for place in places]
-        if len({(copy.copy.worker, copy.vote) for copy in copies}) > 1:
+        if len({copy.vote for copy in copies}) > 1:
             where = sorted({f"{c.copy.source}, row {c.copy.row}" for c in copies})
             for place in places:
                 reasons[place] = f"{DIFFER}: {'; '.join(where[:3])}"
             continue
-        winner = winners[copies[0].copy.assignment]
+        winner = winners[_identity(copies[0], asked)]
         kept = max(places, key=lambda p: (readings[p].copy == winner, *_standing(readings[p].copy)))
         for place in places:
             if place != kept:
@@ -107,8 +137,7 @@ def _settle_checks(readings: Sequence[Reading], reasons: list[str], asked: Asked
 
 def _settle_workers(readings: Sequence[Reading], reasons: list[str], asked: Asked) -> None:
     def key(reading: Reading) -> Hashable:
-        given = asked.inputs[reading.input_id]
-        return reading.copy.worker, given.image_id, given.description
+        return reading.copy.worker, _pair(reading, asked)
 
     def order(place: int) -> tuple[Hashable, ...]:
         copy = readings[place].copy

@@ -25,7 +25,8 @@ class Row:
 class Sheet:
     """A file's rows, to be gone through any number of times.
 
-    `columns`: all names that any row may have. `single`: a row is one rating, in no slot.
+    `columns`: all names that any row may have. `single`: a row is one rating, in no slot. `as_asked`:
+    answers are numbered as inputs are, and those that were not given are not there.
     """
 
     format: str
@@ -33,6 +34,7 @@ class Sheet:
     rows: Iterable[Row]
     single: bool = False
     notes: tuple[str, ...] = ()
+    as_asked: bool = False
 
 
 def sheet_of_records(format: str, rows: list[Row], notes: tuple[str, ...] = ()) -> Sheet:

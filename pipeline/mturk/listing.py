@@ -66,7 +66,8 @@ def listed_hits(study: FrozenStudy, client: MTurk, place: str) -> Iterator[Liste
     """Yield the HITs of the account that are the study's."""
     rows = study.tasks[["study", "task_id"]].itertuples(index=False, name=None)
     tasks = {annotation(*row) for row in rows}
-    edited = re.compile(re.escape(annotation(study.name, "")) + "t[0-9a-f]{12}")
+    marks = "|".join(re.escape(annotation(mark, "")) for mark in dict.fromkeys(study.tasks["study"]))
+    edited = re.compile(f"(?:{marks})t[0-9a-f]{{12}}")
     with explained(f"listing the HITs in the {place}"):
         pages = client.get_paginator("list_hits").paginate(PaginationConfig={"PageSize": PAGE_SIZE})
         for hit in (hit for page in pages for hit in page.get("HITs", [])):

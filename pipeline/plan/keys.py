@@ -190,6 +190,7 @@ class Slicer:
         kept = {
             step: self._replaced(stage, f"{key}.{step}", item, ignores, models, part)
             for step, item in value.items()
+            if f"{key}.{step}" not in ignores
         }
         return {step: item for step, item in kept.items() if item is not None or value[step] is None}
 

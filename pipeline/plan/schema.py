@@ -306,6 +306,12 @@ class TopSettings(Settings):
     seed: Seed = 0
 
 
+def _cents(value: float) -> float:
+    if abs(value * 100 - round(value * 100)) > 1e-9:
+        raise ValueError(f"a reward is in whole cents; {value:g} is not")
+    return value
+
+
 class SimulatedSettings(Settings):
     """Simulated raters with known error rates, and how people would be asked once the study is frozen."""
 
@@ -316,16 +322,22 @@ class SimulatedSettings(Settings):
     seed: Seed = 0
     stop: Literal["none", "decisive"] = "none"
     inputs_per_task: Annotated[int, Field(ge=2, le=100)] = 15
-    reward: Annotated[float, Field(ge=0.01)] = 0.06
+    reward: Annotated[float, Field(ge=0.01), AfterValidator(_cents)] = 0.06
     image_base_url: str | None = None
     attention_checks: Path | None = None
+
+
+def _no_table(value: str) -> str:
+    if value.lower().endswith(".csv"):
+        raise ValueError("a study is a folder under studies/; its name has no ending .csv")
+    return value
 
 
 class FilesSettings(Settings):
     """Ratings of real people, read from a frozen study."""
 
     name: Literal["files"]
-    study: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    study: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), AfterValidator(_no_table)]
 
 
 class AvgSettings(Settings):

@@ -204,7 +204,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             reads=("crowd", "aggregation"),
             ignores=ASKING,
             after=("images", "labels", "sampling"),
-            libraries=("numpy",),
+            libraries=("numpy", "scipy"),
         ),
         Stage(
             reads=("crowd",),
@@ -226,7 +226,11 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             after=("splits", "activations", "units", "explanations", "labels"),
             libraries=("numpy",),
         ),
-        Stage(reads=("scoring", "aggregation"), after=("sampling", "crowd"), libraries=("numpy", "pandas")),
+        Stage(
+            reads=("scoring", "aggregation"),
+            after=("sampling", "crowd"),
+            libraries=("numpy", "pandas", "scipy"),
+        ),
     ),
     "comparison": (
         Stage(

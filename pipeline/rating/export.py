@@ -1,6 +1,7 @@
 """The page's ratings as a long table that `assay ingest` reads."""
 
 import csv
+import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -28,30 +29,37 @@ ANSWERS = """SELECT label, assignments.id, input, rating, submitted, seconds
     ORDER BY submitted, assignments.id, slot"""
 
 
-def export_ratings(folder: Path, target: Path, among: str = "") -> int:
+def export_ratings(folder: Path, target: Path) -> int:
     """Write the ratings in force of the study in `folder` to a CSV, and return how many there are.
 
-    A row a rating: worker (the label, behind `among` and a slash if given), assignment ("page-" and its
-    id), task (blank), input_id,
-    image_id, description, rating (yes or no), status, submitted (ISO, UTC), seconds (of the whole
-    assignment, or blank). Raises AssayError where nobody rated on the page yet, or inputs.csv was edited.
+    A row a rating: worker (the rater's label, and what tells this page from another), assignment ("page-"
+    and its id), task (blank), input_id, image_id, description, rating (yes or no), status, submitted
+    (ISO, UTC), seconds (of the whole assignment, or blank). Raises AssayError where nobody rated on the
+    page yet, or inputs.csv was edited.
     """
     n_ratings = 0
     with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-        for text, n_rows in csv_pieces(folder, among):
+        for text, n_rows in csv_pieces(folder):
             stream.write(text)
             n_ratings += n_rows
     return n_ratings
 
 
-def csv_pieces(folder: Path, among: str = "") -> Iterator[tuple[str, int]]:
+def csv_pieces(folder: Path) -> Iterator[tuple[str, int]]:
     """Yield the CSV of `export_ratings` piece by piece, each with the number of ratings in it."""
-    inputs, before = _inputs(folder), f"{among}/" if among else ""
+    inputs = _inputs(folder)
     yield _text([COLUMNS]), 0
     with reading(folder) as connection:
+        page = page_name(connection)
         answers = connection.execute(ANSWERS)
         while rows := answers.fetchmany(PIECE):
-            yield _text([_cells((before + row[0], *row[1:]), inputs[row[2]]) for row in rows]), len(rows)
+            yield _text([_cells((f"{row[0]}@{page}", *row[1:]), inputs[row[2]]) for row in rows]), len(rows)
+
+
+def page_name(connection: sqlite3.Connection) -> str:
+    """Return 6 hex digits that tell this page's raters from those of any other page."""
+    owner = connection.execute("SELECT value FROM meta WHERE name = 'owner'").fetchone()[0]
+    return hashlib.sha256(str(owner).encode()).hexdigest()[:6]
 
 
 def n_stored(connection: sqlite3.Connection) -> int:

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import re
 import socket
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -21,8 +22,8 @@ GRACE_SECONDS = 5
 EXPOSED = """
 This page is open to the network on {host}, over plain HTTP: whoever has a link can rate in its holder's
 name, whoever has the owner's link reads everything, and anyone on the way can read the links. Put it behind
-TLS (a reverse proxy on this machine, and --host 127.0.0.1), or let raters come through an SSH tunnel
-(ssh -L {port}:127.0.0.1:{port} ...).
+TLS (a reverse proxy on this machine, --host 127.0.0.1 and --address https://...), or let raters come through
+an SSH tunnel (ssh -L {port}:127.0.0.1:{port} ...).
 """
 
 
@@ -37,7 +38,8 @@ def serve(
     study that is served already or was edited, and for a port that cannot be had.
     """
     study = open_study(folder.parent, folder.name)
-    with closing(Store(folder)) as store, closing(_bound(host, port)) as listener:
+    address = _checked_address(address)
+    with closing(_bound(host, port)) as listener, closing(Store(folder)) as store:
         people = store.ensure_raters(raters)
         page = RatingPage(study, store)
         here = address or _address(host, listener.getsockname()[1])
@@ -50,6 +52,13 @@ def serve(
             f"\n{n_stored(connection)} ratings are stored. Next: assay ingest --study {study.name}",
             flush=True,
         )
+
+
+def _checked_address(address: str | None) -> str | None:
+    """Return an address without its last slash; AssayError where it names no scheme and host."""
+    if address is not None and not re.match(r"https?://[^/\s]+", address):
+        raise AssayError(f"--address {address}: it starts with https:// (or http://) and a host name")
+    return address.rstrip("/") if address else None
 
 
 def is_loopback(host: str) -> bool:

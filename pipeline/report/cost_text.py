@@ -11,12 +11,13 @@ SHARES = (0.25, 0.5, 1.0)
 RATERS = (1, 2, 3, 5, 9)
 
 
-def cost_text(draws: pd.DataFrame, n_tasks: int, settings: StudySettings) -> str:
+def cost_text(draws: pd.DataFrame, inputs: pd.DataFrame, n_tasks: int, settings: StudySettings) -> str:
     """Return the bill of a study, and a table of other numbers of draws and raters.
 
-    draws is the study's table; n_tasks counts attention checks' tasks as well.
+    draws and inputs are the study's tables, n_tasks its number of tasks, which hold attention checks too.
     """
     own = bill(n_tasks, settings.n_raters, settings.reward)
+    checked = set(inputs.loc[inputs["answer"] != "", "description"])
     pairs = draws.groupby(["part", "method", "unit", "description"], sort=False).ngroups
     n_inputs = len(draws[PAIR].drop_duplicates())
     lines = [
@@ -27,8 +28,10 @@ def cost_text(draws: pd.DataFrame, n_tasks: int, settings: StudySettings) -> str
         bill_text(own),
         f"a pair of unit and text: ${own.total / pairs:.2f}" if pairs else "",
         "",
-        _budgets(draws, settings),
+        _budgets(draws, checked, n_tasks, settings),
     ]
+    if settings.stop == "decisive":
+        lines.insert(3, "on the rating page stopping early makes this an upper bound; MTurk asks everyone")
     return "\n".join(lines)
 
 
@@ -38,7 +41,7 @@ def bill_text(own: Bill) -> str:
     return f"raters ${own.reward} (${each:.2f} an assignment) + MTurk's fee ${own.fee} = ${own.total}"
 
 
-def _budgets(draws: pd.DataFrame, settings: StudySettings) -> str:
+def _budgets(draws: pd.DataFrame, checked: set[str], n_tasks: int, settings: StudySettings) -> str:
     drawn = int(draws["draw"].max()) + 1
     n_draws = sorted({max(2, round(share * drawn)) for share in SHARES})
     n_raters = sorted({*RATERS, settings.n_raters})
@@ -50,7 +53,12 @@ def _budgets(draws: pd.DataFrame, settings: StudySettings) -> str:
         prior=settings.prior,
         seed=settings.seed,
     )
-    table = pd.DataFrame([_row(row, draws, settings) for row in expected])
+    # The first n draws of a unit are a study of n draws.
+    tasks_of = {n: count_tasks(draws[draws["draw"] < n], settings.inputs_per_task, checked) for n in n_draws}
+    tasks_of[drawn] = n_tasks  # an extended study has more than its pairs need
+    table = pd.DataFrame(
+        [_row(row, tasks_of[row.n_draws], row.n_draws == drawn, settings) for row in expected]
+    )
     prior = "the scorer's probability" if settings.prior is None else f"{settings.prior:g}"
     return (
         "expected at other budgets (* this study)\n"
@@ -62,13 +70,10 @@ def _budgets(draws: pd.DataFrame, settings: StudySettings) -> str:
     )
 
 
-def _row(row: Expected, draws: pd.DataFrame, settings: StudySettings) -> dict[str, str]:
-    # The first n draws of a unit are a study of n draws.
-    tasks = count_tasks(draws[draws["draw"] < row.n_draws], settings.inputs_per_task)
+def _row(row: Expected, tasks: int, whole: bool, settings: StudySettings) -> dict[str, str]:
     own = bill(tasks, row.n_raters, settings.reward)
-    whole = row.n_draws > draws["draw"].max() and row.n_raters == settings.n_raters
     return {
-        "": "*" if whole else "",
+        "": "*" if whole and row.n_raters == settings.n_raters else "",
         "draws": str(row.n_draws),
         "raters": str(row.n_raters),
         "tasks": str(tasks),

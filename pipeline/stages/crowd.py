@@ -26,7 +26,15 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     rated = set(ratings["description"])
     unrated = [text for text in pairs["description"].unique() if text not in rated]
     notes = [f"{len(unrated)} descriptions have no rating: {', '.join(map(repr, unrated[:5]))}"]
-    return (notes if unrated else []) + _saving(config, ratings)
+    return (notes if unrated else []) + _unrated(config, pairs, ratings) + _saving(config, ratings)
+
+
+def _unrated(config: dict[str, Any], pairs: pd.DataFrame, ratings: pd.DataFrame) -> list[str]:
+    """Say how many inputs of a frozen study nobody has rated yet."""
+    if config["crowd"]["name"] != "files":
+        return []
+    missing = len(pairs) - len(ratings[PAIR].drop_duplicates())
+    return [f"{missing} of {len(pairs)} inputs have no rating yet"] if missing else []
 
 
 def _saving(config: dict[str, Any], ratings: pd.DataFrame) -> list[str]:

@@ -15,7 +15,7 @@ from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
 from pipeline.seeds import generator
 from pipeline.stages.keywords import keywords
-from pipeline.stages.place import place_of
+from pipeline.stages.place import part_of, place_of
 from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
@@ -59,13 +59,6 @@ def copy_part(config: dict[str, Any], output: Path) -> list[str]:
         write_table(own, output / f"{name}.parquet")
     write_json(output / "facts.json", facts["parts"][part])
     return []
-
-
-def part_of(config: Mapping[str, Any]) -> str:
-    """Name a part of a study by what people see of it, never by a key: dataset/model/layer/method."""
-    explainer = config["explainer"]
-    method = explainer.get("method") or explainer["name"]
-    return "/".join([config["dataset"]["name"], config["model"]["arch"], config["layer"], method])
 
 
 def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:

@@ -88,4 +88,10 @@ def _truths(inputs: dict[str, Path], descriptions: list[str]) -> Any:
 
 def _notes(table: pd.DataFrame) -> list[str]:
     missing = int(table["estimate"].isna().sum())
-    return [f"{missing} of {len(table)} units have no score; the flags say why"] if missing else []
+    partial = int(table["flags"].str.contains("unrated_draws", regex=False).sum())
+    notes = [f"{missing} of {len(table)} units have no score; the flags say why"] if missing else []
+    if partial:
+        notes.append(
+            f"{partial} of {len(table)} scores lack ratings of some draws: a preview (unrated_draws)"
+        )
+    return notes

@@ -2,16 +2,21 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Input:
-    """An image and the text that people compare it with; `answer` is known for attention checks only."""
+    """An image and the text that people compare it with.
+
+    `answer` is known for attention checks only; `url` is where the image is on the web ("": not known),
+    which is no part of what is asked.
+    """
 
     image_id: str
     description: str
     answer: bool | None = None
+    url: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,12 @@ class Asked:
     tasks: Mapping[str, tuple[str, ...]]
 
 
-def input_id(image_id: str, description: str) -> str:
-    """Return `i` and 12 hex digits: the same pair has the same id in every study."""
-    return "i" + _digest([image_id, description])
+def input_id(image_id: str, description: str, checksum: str = "") -> str:
+    """Return `i` and 12 hex digits: the same picture and text have the same id in every study.
+
+    checksum is the picture's, so that another picture under the same image id is another input.
+    """
+    return "i" + _digest([image_id, description, *([checksum] if checksum else [])])
 
 
 def task_id(inputs: Iterable[str]) -> str:

@@ -22,13 +22,34 @@ class StudySettings:
     seed: int = 0
 
 
+TYPES: dict[str, Any] = {
+    "inputs_per_task": int,
+    "n_raters": int,
+    "reward": int | float,
+    "image_base_url": str | None,
+    "stop": str,
+    "error_rate": int | float,
+    "prior": int | float | None,
+    "seed": int,
+}
+
+
 def read_settings(path: Path) -> StudySettings:
     """Read settings.json; AssayError names a key that is unknown."""
-    values: dict[str, Any] = read_json(path)
+    try:
+        values: dict[str, Any] = dict(read_json(path))
+    except (ValueError, TypeError) as error:
+        raise AssayError(f"{path} is no JSON object: {error}") from None
     known = {field.name for field in fields(StudySettings)}
     if unknown := sorted(values.keys() - known):
         raise AssayError(f"{path}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}")
-    return StudySettings(**values)
+    settings = StudySettings(**values)
+    for field in fields(StudySettings):
+        if not isinstance(getattr(settings, field.name), TYPES[field.name]):
+            raise AssayError(
+                f"{path}: {field.name} is {getattr(settings, field.name)!r}; put the old value back"
+            )
+    return settings
 
 
 def write_settings(path: Path, settings: StudySettings) -> None:

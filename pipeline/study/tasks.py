@@ -1,10 +1,11 @@
 """From draws to what people are asked: inputs, and tasks of up to 15 inputs with one text."""
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pipeline.errors import AssayError
@@ -16,18 +17,23 @@ TASK_COLUMNS = ("task_id", "study", "description", "description_html", "part", "
 SLOT_COLUMNS = ("image_url", "input_id", "weight", "multiplicity")
 
 
-def make_inputs(draws: pd.DataFrame, checks: pd.DataFrame) -> pd.DataFrame:
+def make_inputs(
+    draws: pd.DataFrame, checks: pd.DataFrame, checksums: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Return a row an input: input_id, image_id, description, answer, in order of first draw.
 
     draws has image_id and description, repeats included; a pair is asked once, whichever units and
     methods drew it. checks (attention checks) has image_id, description and answer, `yes` or `no`;
-    the answer of a drawn input is "". Raises AssayError for a check with another answer, for a text
-    that the study does not ask about, for an image that was drawn with that text, or given twice.
+    the answer of a drawn input is "". checksums: each image's, which ids are made from as well.
+    Raises AssayError for a check with another answer, for a text that the study does not ask about, for
+    an image that was drawn with that text, or given twice.
     """
     drawn = draws[PAIR].drop_duplicates(ignore_index=True).assign(answer="")
     _require_legal(checks, drawn)
     inputs = pd.concat([drawn, checks[[*PAIR, "answer"]]], ignore_index=True)
-    ids = [input_id(*pair) for pair in inputs[PAIR].itertuples(index=False, name=None)]
+    known = checksums or {}
+    pairs = inputs[PAIR].itertuples(index=False, name=None)
+    ids = [input_id(image, text, known.get(image, "")) for image, text in pairs]
     return inputs.assign(input_id=ids)[list(INPUT_COLUMNS)].astype("str")
 
 
@@ -42,20 +48,46 @@ def make_tasks(
     multiplicity, blank where a unit did not draw the image. urls: image_id to address.
     """
     users = _users(draws)
-    columns = [*TASK_COLUMNS, *(f"{name}{j}" for j in range(size) for name in SLOT_COLUMNS)]
-    blank = dict.fromkeys(columns, "")
     rows = [
-        blank | _task(str(description), slots, users[str(description)], urls, study)
+        _task(str(description), slots, users[str(description)], urls, study)
         for description, own in inputs.groupby("description", sort=False)
         for slots in _split(own, size, seed)
     ]
-    return pd.DataFrame(rows, columns=columns).astype("str")
+    return _table(rows, size)
 
 
-def count_tasks(draws: pd.DataFrame, size: int) -> int:
-    """Return how many tasks of at most `size` inputs, one text each, hold all distinct pairs of `draws`."""
+def refreshed_tasks(
+    tasks: pd.DataFrame, inputs: pd.DataFrame, draws: pd.DataFrame, urls: Mapping[str, str], size: int
+) -> pd.DataFrame:
+    """Return tasks that ask the same, with the units, weights and addresses of these draws and images."""
+    users = _users(draws)
+    known = {row[0]: dict(zip(INPUT_COLUMNS, row, strict=True)) for row in _plain(inputs)}
+    held = tasks[[f"input_id{j}" for j in range(size)]].itertuples(index=False, name=None)
+    rows = [
+        _task(text, [known[cell] for cell in cells if cell], users[text], urls, study)
+        for text, study, cells in zip(tasks["description"], tasks["study"], held, strict=True)
+    ]
+    return _table(rows, size)
+
+
+def _table(rows: Sequence[Mapping[str, str]], size: int) -> pd.DataFrame:
+    columns = [*TASK_COLUMNS, *(f"{name}{j}" for j in range(size) for name in SLOT_COLUMNS)]
+    blank = dict.fromkeys(columns, "")
+    return pd.DataFrame([{**blank, **row} for row in rows], columns=columns).astype("str")
+
+
+def _plain(inputs: pd.DataFrame) -> Iterator[tuple[str, ...]]:
+    return inputs[list(INPUT_COLUMNS)].itertuples(index=False, name=None)
+
+
+def count_tasks(draws: pd.DataFrame, size: int, checked: Collection[str] = ()) -> int:
+    """Return how many tasks of at most `size` inputs, one text each, hold all distinct pairs of `draws`.
+
+    A task of one of the `checked` texts has room for one less: its attention check.
+    """
     inputs = draws[PAIR].drop_duplicates().groupby("description", sort=False).size()
-    return int((-(-inputs // size)).sum())
+    room = np.where(inputs.index.isin(list(checked)), size - 1, size)
+    return int((-(-inputs.to_numpy() // room)).sum())
 
 
 def _require_legal(checks: pd.DataFrame, drawn: pd.DataFrame) -> None:
@@ -77,7 +109,7 @@ def _require_legal(checks: pd.DataFrame, drawn: pd.DataFrame) -> None:
 
 def _split(own: pd.DataFrame, size: int, seed: int) -> Iterator[list[dict[str, str]]]:
     """Yield the inputs of each task of one text."""
-    rows = [dict(zip(own.columns, row, strict=True)) for row in own.itertuples(index=False, name=None)]
+    rows = [dict(zip(INPUT_COLUMNS, row, strict=True)) for row in _plain(own)]
     ordered = sorted(rows, key=lambda row: _shuffled(seed, row["input_id"]))
     asked = [row for row in ordered if not row["answer"]]
     checks = [row for row in ordered if row["answer"]]

@@ -1,20 +1,22 @@
 """Write a frozen study: draws, inputs, tasks, images, and the pages that raters see."""
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 
 from pipeline.errors import AssayError
 from pipeline.files import replacing, write_json
-from pipeline.study.frozen import FrozenStudy
+from pipeline.study.frozen import FrozenStudy, fingerprints
 from pipeline.study.hosting import image_urls
 from pipeline.study.images import exported_name
 from pipeline.study.pages import PAGES, page
 from pipeline.study.settings import StudySettings, write_settings
-from pipeline.study.tasks import make_inputs, make_tasks
+from pipeline.study.tasks import make_inputs, make_tasks, refreshed_tasks
 
 IMAGE_COLUMNS = ("image_id", "checksum", "file", "url", "synset", "source", "path", "member", "root")
 
@@ -36,27 +38,34 @@ class Drawn:
 
 def write_study(drawn: Drawn, settings: StudySettings, folder: Path, name: str) -> None:
     """Write the whole study into an empty folder."""
-    inputs = make_inputs(drawn.draws, drawn.checks)
+    inputs = make_inputs(drawn.draws, drawn.checks, _checksums(drawn.images))
     images = _shown(drawn.images, set(inputs["image_id"]), settings)
     urls = dict(zip(images["image_id"], images["url"], strict=True))
-    tasks = make_tasks(inputs, drawn.draws, urls, name, settings.inputs_per_task, settings.seed)
+    mark = _mark(name)
+    tasks = make_tasks(inputs, drawn.draws, urls, mark, settings.inputs_per_task, settings.seed)
     _write(drawn, settings, inputs, tasks, images, folder)
 
 
 def write_extension(drawn: Drawn, old: FrozenStudy, folder: Path, name: str) -> None:
     """Write a study that holds `old` whole, its tasks unchanged, and new tasks for what `drawn` adds.
 
-    `drawn` is the whole of the new study's draws. A pair that the old study asks about is not
-    asked again.
+    `drawn` is the whole of the new study's draws, and all attention checks. A pair that the old study
+    asks about is not asked again; an old check that is drawn now is an ordinary input.
     """
     settings = old.settings
-    inputs = make_inputs(drawn.draws, drawn.checks)
-    added = inputs[~inputs["input_id"].isin(old.inputs["input_id"]) & (inputs["answer"] == "")]
+    inputs = make_inputs(drawn.draws, drawn.checks, _checksums(drawn.images))
+    fresh = ~inputs["input_id"].isin(old.inputs["input_id"])
+    texts = inputs.loc[fresh & (inputs["answer"] == ""), "description"]
+    added = inputs[
+        (fresh & (inputs["answer"] == "")) | (inputs["answer"] != "") & inputs["description"].isin(texts)
+    ]
     images = _shown(drawn.images, set(inputs["image_id"]), settings)
     urls = dict(zip(images["image_id"], images["url"], strict=True))
-    new = make_tasks(added, drawn.draws, urls, name, settings.inputs_per_task, settings.seed)
-    tasks = pd.concat([old.tasks.reindex(columns=new.columns, fill_value=""), new], ignore_index=True)
-    _write(drawn, settings, pd.concat([old.inputs, added], ignore_index=True), tasks, images, folder)
+    kept = refreshed_tasks(old.tasks, inputs, drawn.draws, urls, settings.inputs_per_task)
+    new = make_tasks(added, drawn.draws, urls, _mark(name), settings.inputs_per_task, settings.seed)
+    tasks = pd.concat([kept, new], ignore_index=True)
+    ordered = [*old.inputs["input_id"], *inputs.loc[fresh, "input_id"]]
+    _write(drawn, settings, inputs.set_index("input_id").loc[ordered].reset_index(), tasks, images, folder)
 
 
 def write_urls(study: FrozenStudy, template: str) -> None:
@@ -82,6 +91,15 @@ def label_studio_tasks(inputs: pd.DataFrame, urls: Mapping[str, str]) -> list[di
     ]
 
 
+def _mark(name: str) -> str:
+    """Return what a study's tasks are known by at MTurk: other people's `pilot` is another study."""
+    return f"{name}-{uuid4().hex[:8]}"
+
+
+def _checksums(images: pd.DataFrame) -> dict[str, str]:
+    return dict(zip(images["image_id"], images["checksum"], strict=True))
+
+
 def _shown(images: pd.DataFrame, asked: set[str], settings: StudySettings) -> pd.DataFrame:
     """Return images.csv: the images asked about, by id, with the names and addresses that raters see."""
     own = images[images["image_id"].isin(asked)].sort_values("image_id", ignore_index=True)
@@ -102,7 +120,6 @@ def _write(
 ) -> None:
     drawn.draws.to_parquet(folder / "study.parquet", index=False)
     drawn.undrawn.to_parquet(folder / "undrawn.parquet", index=False)
-    write_json(folder / "facts.json", {"parts": drawn.facts, "n_inputs": len(inputs), "n_tasks": len(tasks)})
     write_settings(folder / "settings.json", settings)
     for name, table in (("inputs", inputs), ("tasks", tasks), ("images", images)):
         _write_csv(table, folder / f"{name}.csv")
@@ -110,8 +127,11 @@ def _write(
         (folder / name).write_text(page(name, settings.inputs_per_task), encoding="utf-8")
     urls = dict(zip(images["image_id"], images["url"], strict=True))
     write_json(folder / "label_studio.json", label_studio_tasks(inputs, urls))
+    facts = {"parts": drawn.facts, "n_inputs": len(inputs), "n_tasks": len(tasks)}
+    write_json(folder / "facts.json", facts | {"frozen": fingerprints(FrozenStudy(folder))})
 
 
 def _write_csv(table: pd.DataFrame, path: Path) -> None:
     with replacing(path) as temporary:
-        table.to_csv(temporary, index=False, encoding="utf-8", lineterminator="\n")
+        # Every cell quoted: a bare CR in a text would end its row otherwise.
+        table.to_csv(temporary, index=False, encoding="utf-8", lineterminator="\n", quoting=csv.QUOTE_ALL)

@@ -73,7 +73,7 @@ class Site:
     def answers(self, rater: int = 0) -> dict[str, str]:
         """What a rater's export says of each input."""
         table = self.exported()
-        mine = table[table["worker"] == f"rater-{rater + 1}"]
+        mine = table[table["worker"].str.startswith(f"rater-{rater + 1}@")]
         return dict(zip(mine["input_id"], mine["rating"], strict=True))
 
 

@@ -141,9 +141,10 @@ def shown_cells(given: Answer) -> dict[str, str]:
     return {"Answer.shown": ",".join(str(j) for j, vote in enumerate(given.votes) if vote is not None)}
 
 
-def json_cells(given: Answer, *, plain: bool = False) -> dict[str, str]:
+def json_cells(given: Answer, *, plain: bool = False, shown: bool = False) -> dict[str, str]:
     if plain:
         named = {f"image{j}": "on" for j, vote in enumerate(given.votes) if vote}
+        named |= {"shown": shown_cells(given)["Answer.shown"]} if shown else {}
     else:
         named = {f"image{j}": {"on": bool(vote)} for j, vote in enumerate(given.votes)}
     return {"Answer.taskAnswers": json.dumps([named])}
@@ -190,7 +191,9 @@ def turkle_csv(answers: Iterable[Answer], study: Asked = STUDY) -> bytes:
     for row in rows_of(answers, plain_cells, study):
         kept = {name: cell for name, cell in row.items() if name not in TURKLE_LACKS}
         rows.append(
-            kept | {"Turkle.Username": f"user-{row['WorkerId']}", "SubmitTime": "2025-10-09T07:30:20Z"}
+            kept
+            | {"Turkle.Username": row["WorkerId"], "WorkerId": f"7{row['WorkerId']}"}
+            | {"SubmitTime": "2025-10-09T07:30:20Z"}
         )
     return table_bytes(rows)
 

@@ -72,6 +72,40 @@ def test_files_are_kept_and_the_tables_are_written(study, tmp_path):
     assert found(result) == expected(ANSWERS) and set(result.ratings["source"]) == {"batch.csv"}
 
 
+REFUSED_WORK = mturk_csv([answer("11", TASKS[0], "ynny", status="Rejected")])
+
+
+def test_without_any_usable_rating_there_is_no_table_of_ratings(study, tmp_path):
+    result = ingest_into(study, [bring(tmp_path, "refused.csv", REFUSED_WORK)])
+    assert result.ratings.empty and not (study / "ratings.parquet").exists()
+    pd.testing.assert_frame_equal(pd.read_parquet(study / "rejected.parquet"), result.rejected)
+    assert (study / "summary.txt").read_text() == result.summary
+    assert "no rating can be used: there is no ratings.parquet" in result.summary
+    result = ingest_into(study, [bring(tmp_path, "batch.csv", FORMATS["mturk plain"])])
+    assert len(pd.read_parquet(study / "ratings.parquet")) == len(result.ratings) > 0
+    assert "no rating can be used" not in (study / "summary.txt").read_text()
+
+
+def test_ratings_of_which_none_is_left_are_removed(study, tmp_path):
+    ingest_into(study, [bring(tmp_path, "batch.csv", FORMATS["mturk ticks"])])
+    for kept in (study / "ingested").iterdir():
+        kept.unlink()
+    ingest_into(study, [bring(tmp_path, "refused.csv", REFUSED_WORK)])
+    assert not (study / "ratings.parquet").exists() and (study / "rejected.parquet").exists()
+
+
+def test_an_image_address_of_another_image_of_the_study_is_seen(study, tmp_path):
+    columns = ["image_id", "checksum", "file", "url", "source", "path", "member", "root"]
+    rows = [[f"img{j}", "", "", f"https://example.org/{p}.png", "", "", "", ""] for j, p in enumerate(URLS)]
+    pd.DataFrame(rows, columns=columns).to_csv(study / "images.csv", index=False)
+    result = ingest_into(study, [bring(tmp_path, "b.csv", FORMATS["mturk ticks"])])
+    other = result.rejected[result.rejected["reason"].str.startswith("the task showed another image")]
+    assert set(other["image_id"]) == {"img0", "img1"} and len(other) == len(result.rejected) == 8
+
+
+URLS = ("img1", "img0", "img2", "img3", "new4", "new5")
+
+
 def test_later_files_add_to_earlier_ones_and_order_does_not_matter(study, tmp_path):
     first = bring(tmp_path, "one.csv", mturk_csv(ANSWERS[:3]))
     second = bring(tmp_path, "two.csv", mturk_csv(ANSWERS[3:]))

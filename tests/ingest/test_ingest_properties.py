@@ -52,7 +52,7 @@ def batches(draw):
         "plain": lambda a: plain_cells(a, yes, draw(st.sampled_from([no, ""])), first),
         "shown": lambda a: plain_cells(a, yes, "") | shown_cells(a),
         "json": json_cells,
-        "json plain": lambda a: json_cells(a, plain=True),
+        "json plain": lambda a: json_cells(a, plain=True, shown=True),
     }[family]
     rows = rows_of(answers, cells, STUDY, inputs=False)
     rows = [row | input_cells(STUDY, a.task, first) for row, a in zip(rows, answers, strict=True)]

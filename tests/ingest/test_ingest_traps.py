@@ -12,6 +12,7 @@ from ingest_formats import (
     FORMATS,
     STUDY,
     TASKS,
+    Answer,
     answer,
     expected,
     fixed_cells,
@@ -113,12 +114,108 @@ def test_answers_from_one_beside_inputs_from_zero_are_told_by_the_last_number(in
     assert found(ingested(table_bytes(rows))) == expected(ONE)
 
 
-def test_the_first_plain_column_may_be_absent_because_nobody_ticked_it(ingested):
+NUMBERED = "cannot tell whether slots count from 0 or 1"
+
+
+def ticked(given, first=0, ending="", **more: str) -> dict[str, str]:
+    """The columns that MTurk makes where a box answers only if somebody ticked it."""
+    return {f"Answer.image{j}{ending}": "on" for j, vote in enumerate(given.votes, first) if vote} | more
+
+
+def boxes(given, first=0) -> dict[str, str]:
+    """The columns of a page whose boxes are those of the task's images."""
+    filled = [vote for vote in given.votes if vote is not None]
+    return {f"Answer.image{j}.on": str(vote).lower() for j, vote in enumerate(filled, first)}
+
+
+def test_the_first_plain_column_may_be_absent_because_nobody_ticked_it_where_shown_has_it(ingested):
     given = [answer("1", TASKS[0], "nyny"), answer("2", TASKS[0], "nnyn")]
-    rows = rows_of(given, plain_cells)
-    for row in rows:
-        del row["Answer.image0"]
+    rows = rows_of(given, lambda a: ticked(a) | shown_cells(a))
+    assert "Answer.image0" not in rows[0]
     assert found(ingested(table_bytes(rows))) == expected(given)
+
+
+@pytest.mark.parametrize("votes", ["nynn", "nyyn", "nyny"])
+@pytest.mark.parametrize("cells", [ticked, lambda a: json_cells(a, plain=True)])
+def test_plain_columns_that_fit_both_ways_of_counting_are_rejected_with_the_fix(ingested, votes, cells):
+    given = [answer("1", TASKS[0], votes), answer("2", TASKS[0], "nnnn")]
+    result = ingested(table_bytes(rows_of(given, cells)))
+    assert result.ratings.empty and result.counts.n_rows == 2
+    assert {reason.split(": ")[0] for reason in reasons(result)} == {NUMBERED}
+    assert (
+        "add an empty column, Answer.image0 if they count from 0 and Answer.image4 if from 1"
+        in (reasons(result)[0])
+    )
+    assert NUMBERED in result.summary
+
+
+@pytest.mark.parametrize("column,first", [("Answer.image0", 0), ("Answer.image4", 1)])
+def test_the_fix_for_plain_columns_tells_how_they_count(ingested, column, first):
+    given = [answer("1", TASKS[0], "ynny" if first else "nnyn"), answer("2", TASKS[0], "nnyn")]
+    rows = rows_of(given, lambda a: {column: ""} | ticked(a, first))
+    assert found(ingested(table_bytes(rows))) == expected(given)
+
+
+@pytest.mark.parametrize("inputs", [True, False])
+@pytest.mark.parametrize("cells", [boxes, ticked])
+def test_a_short_task_counted_from_one_is_read_as_such(ingested, inputs, cells):
+    given = [answer("1", TASKS[1], "ny"), answer("2", TASKS[1], "nn")]
+    rows = rows_of(given, lambda a: cells(a, 1), inputs=inputs)
+    assert "Answer.image3" not in rows[0] and "Answer.image3.on" not in rows[0]
+    hits = {f"H-{TASKS[1]}": TASKS[1]}
+    assert found(ingested(table_bytes(rows), hits=hits)) == expected(given)
+
+
+@pytest.mark.parametrize("cells", [boxes, lambda a, first: ticked(a, first) | {"Answer.image2": ""}])
+def test_a_short_file_whose_inputs_count_from_one_too_is_read_as_such(ingested, cells):
+    given = answer("1", TASKS[1], "yn")
+    for known in (True, False):
+        row = fixed_cells(given) | input_cells(STUDY, TASKS[1], 1) | cells(given, 1)
+        row = {name: cell for name, cell in row.items() if name[-1] not in "34"}
+        if not known:
+            del row["Input.task_id"]
+        assert found(ingested(table_bytes([row]))) == expected([given])
+
+
+def test_plain_columns_count_as_inputs_that_start_at_one(ingested):
+    given = answer("1", TASKS[0], "nyyn")
+    row = fixed_cells(given) | input_cells(STUDY, TASKS[0], 1) | ticked(given, 1)
+    assert found(ingested(table_bytes([row]))) == expected([given])
+
+
+@pytest.mark.parametrize("inputs", [True, False])
+def test_what_was_shown_tells_how_plain_columns_count(ingested, inputs):
+    hits = {f"H-{task}": task for task in TASKS}
+    given = [answer("1", TASKS[0], "nyyn"), answer("2", TASKS[0], "nnyn")]
+    for first, shown in ((0, "0,1,2,3"), (1, "1,2,3,4")):
+        rows = rows_of(given, lambda a, f=first: ticked(a, f), inputs=inputs)
+        rows = [row | {"Answer.shown": shown} for row in rows]
+        assert found(ingested(table_bytes(rows), hits=hits)) == expected(given)
+
+
+def test_boxes_whose_first_column_was_lost_are_no_boxes_counted_from_one(ingested):
+    rows = rows_of(ANSWERS[:3])
+    for row in rows:
+        del row["Answer.image0.on"]
+    result = ingested(table_bytes(rows))
+    assert result.ratings.empty
+    assert "Answer.image0.on if they count from 0 and Answer.image4.on if from 1" in reasons(result)[0]
+
+
+def test_a_narrow_file_whose_inputs_alone_count_from_one_shifts_no_answer(ingested):
+    given = answer("1", TASKS[1], "yn")
+    row = fixed_cells(given) | input_cells(STUDY, TASKS[1], 1) | boxes(given)
+    row = {name: cell for name, cell in row.items() if name[-1] not in "34" and name != "Input.task_id"}
+    assert found(ingested(table_bytes([row]))) == expected([given])
+
+
+def test_a_lost_first_column_of_inputs_shifts_no_answer(ingested):
+    rows = [{name: cell for name, cell in row.items() if name not in LOST} for row in rows_of(ANSWERS[:3])]
+    votes = found(ingested(table_bytes(rows)))
+    assert len(votes) == 9 and votes.items() <= expected(ANSWERS[:3]).items()
+
+
+LOST = ("Input.task_id", "Input.input_id0", "Input.image_url0")
 
 
 # 3. Spellings, and what blank means
@@ -579,7 +676,7 @@ def test_one_text_in_two_inputs_of_a_foreign_study_counts_once(ingested):
     study = Asked({"1": Input("a", "red"), "2": Input("a", "red")}, {"t": ("1", "2")})
     given = answer("w", "t", "yy", study)
     result = ingested(mturk_csv([given], study=study), study=study)
-    assert len(result.ratings) == 1 and reasons(result) == ["the same assignment again: file0, row 2"]
+    assert len(result.ratings) == 1 and reasons(result) == ["twice in one task: kept is slot 0"]
 
 
 def test_the_text_of_a_task_is_one():
@@ -637,3 +734,154 @@ def test_a_rejection_that_was_overridden_is_none(ingested, status, approval, use
     result = ingested(mturk_csv([given]))
     assert bool(len(result.ratings)) == used
     assert len(result.ratings) + len(result.rejected) == 4
+
+
+# Whose assignment it is
+
+
+def test_assignments_that_are_numbered_anew_for_each_worker_are_not_one(ingested):
+    rows = [row | {"assignment": "1"} for row in long_rows(ANSWERS[:3])]
+    result = ingested(table_bytes(rows))
+    assert found(result) == expected(ANSWERS[:3]) and result.rejected.empty
+    rows = [row | {"status": "Rejected" if row["worker"] == "11" else "Approved"} for row in rows]
+    assert found(ingested(table_bytes(rows))) == expected(ANSWERS[1:3])
+
+
+def test_a_rejected_row_without_an_assignment_rejects_no_other_row(ingested):
+    rows = [{n: r[n] for n in ("worker", "input_id", "rating", "status")} for r in long_rows(ANSWERS)]
+    rows[0]["status"] = "Rejected"
+    result = ingested(table_bytes(rows))
+    assert len(result.ratings) == 19 and reasons(result) == ["the assignment was rejected"]
+    assert result.rejected["row"].tolist() == [2]
+
+
+def test_a_rejected_row_without_an_assignment_is_rejected_in_every_file(ingested):
+    rows = [{n: r[n] for n in ("worker", "input_id", "rating", "status")} for r in long_rows(ONE)]
+    decided = [rows[0] | {"status": "Rejected"}, *rows[1:]]
+    for files in ((rows, decided), (decided, rows)):
+        result = ingested(*map(table_bytes, files))
+        assert len(result.ratings) == 3
+        assert reasons(result).count("the assignment was rejected") == 2
+
+
+def test_two_turkle_servers_number_alike_and_are_kept_apart(ingested):
+    one = turkle_csv(ONE)
+    other = one.replace(b'"11"', b'"ada"').replace(b'"on"', b'""')
+    assert b'"711"' in one and b'"711"' in other
+    result = ingested(one, other)
+    assert found(result) == expected([*ONE, answer("ada", TASKS[0], "nnnn")])
+
+
+# Which image was shown
+
+
+def addressed(study=STUDY) -> Asked:
+    inputs = {
+        key: Input(i.image_id, i.description, i.answer, f"https://example.org/{i.image_id}.png")
+        for key, i in study.inputs.items()
+    }
+    return Asked(inputs, study.tasks)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_slot_that_showed_another_image_is_rejected(ingested, known):
+    rows = [row_of(), row_of(ANSWERS[1])]
+    rows[0]["Input.image_url1"], rows[0]["Input.image_url2"] = (
+        rows[0]["Input.image_url2"],
+        rows[0]["Input.image_url1"],
+    )
+    if not known:
+        rows = [{name: cell for name, cell in row.items() if name != "Input.task_id"} for row in rows]
+    result = ingested(table_bytes(rows), study=addressed())
+    assert len(result.ratings) == 6 and result.rejected["slot"].tolist() == [1, 2]
+    assert set(result.rejected["image_id"]) == {"img1", "img2"}
+    assert reasons(result)[0] == ("the task showed another image: 'https://example.org/img2.png' is 'img2'")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "https://elsewhere.org/img1.png", "img2", "https://example.org/img9.png"]
+)
+def test_an_address_that_the_study_does_not_know_rejects_nothing(ingested, url):
+    data = table_bytes([row_of() | {"Input.image_url0": url}])
+    assert found(ingested(data, study=addressed())) == expected(ONE)
+
+
+def test_one_address_of_two_images_and_one_with_entities_are_known(ingested):
+    red, url = "red", "https://e.org/?a=1&b=2"
+    inputs = {"1": Input("a", red, url=url), "2": Input("b", red, url=url), "3": Input("c", red, url="c")}
+    study = Asked(inputs, {"t": ("1", "2")})
+    given = answer("w", "t", "yn", study)
+    row = fixed_cells(given) | input_cells(study, "t") | tick_cells(given)
+    for written in (url, escape(url)):
+        row |= {"Input.image_url0": written, "Input.image_url1": "c"}
+        result = ingested(table_bytes([row]), study=study)
+        assert result.ratings["image_id"].tolist() == ["a"]
+        assert reasons(result) == ["the task showed another image: 'c' is 'c'"]
+    row |= {"Input.image_url1": escape(url)}
+    assert found(ingested(table_bytes([row]), study=study)) == expected([given], study)
+
+
+def test_a_label_studio_task_that_showed_another_image_is_rejected(ingested):
+    key = STUDY.tasks[TASKS[0]][0]
+    part = {"from_name": "image0", "value": {"choices": ["yes"]}}
+    for image, used in (("img0", 1), ("img3", 0)):
+        data = {"input_id": key, "image_url": f"https://example.org/{image}.png", "description": "red"}
+        export = [{"id": 1, "data": data, "annotations": [{"id": 1, "completed_by": 1, "result": [part]}]}]
+        assert len(ingested(json.dumps(export).encode(), study=addressed()).ratings) == used
+
+
+# White space on the way
+
+
+@pytest.mark.parametrize(
+    "changed", ["two\r\nlines of text", "  two\nlines of  text\n", "two lines of\xa0text"]
+)
+@pytest.mark.parametrize("by_hit", [False, True])
+def test_white_space_that_changed_on_the_way_rejects_nothing(ingested, changed, by_hit):
+    study = make_study(["two\nlines of text"], width=2, n_images=2)
+    (task,) = study.tasks
+    given = answer("w", task, "yn", study)
+    (row,) = rows_of([given], study=study)
+    if by_hit:
+        del row["Input.task_id"]
+        row |= {f"Input.input_id{j}": f"img{j}" for j in range(2)}
+    hits = {f"H-{task}": task}
+    result = ingested(table_bytes([row | {"Input.description": changed}]), study=study, hits=hits)
+    assert found(result) == expected([given], study)
+    other = ingested(table_bytes([row | {"Input.description": "two linesof text"}]), study=study, hits=hits)
+    assert set(reasons(other)) == {"the task was edited after upload: its description is 'two linesof text'"}
+
+
+def test_another_image_in_a_task_that_is_known_by_its_hit_is_an_edit(ingested):
+    task = TASKS[0]
+    row = {k: v for k, v in row_of().items() if k != "Input.task_id"}
+    row |= {f"Input.input_id{j}": f"img{j}" for j in range(4)} | {"Input.input_id2": "img3"}
+    result = ingested(table_bytes([row]), hits={f"H-{task}": task})
+    assert result.ratings.empty
+    assert all(r.startswith("the task was edited after upload: slot 2 has 'img3'") for r in reasons(result))
+
+
+# One image twice in a task
+
+
+def twins() -> Asked:
+    return Asked({"1": Input("a", "red"), "2": Input("b", "red")}, {"t": ("1", "2", "1", "1")})
+
+
+def test_one_image_twice_in_a_task_counts_once(ingested):
+    given = Answer("w", "t", (True, False, True, True))
+    result = ingested(mturk_csv([given], study=twins()), study=twins())
+    assert found(result) == {("w", "a", "red"): True, ("w", "b", "red"): False}
+    assert reasons(result) == ["twice in one task: kept is slot 0"] * 2
+    assert result.rejected["slot"].tolist() == [2, 3] and not result.workers[0].flags
+
+
+def test_one_image_twice_in_a_task_with_other_answers_counts_not_at_all(ingested):
+    data = mturk_csv([Answer("w", "t", (True, False, True, False))], study=twins())
+    again = mturk_csv([Answer("w", "t", (True, False, True, False))], study=twins(), delimiter="\t")
+    for files in ((data,), (data, again)):
+        result = ingested(*files, study=twins())
+        assert found(result) == {("w", "b", "red"): False}
+        differ = [reason for reason in reasons(result) if not reason.startswith("the same assignment")]
+        assert differ == ["one image twice in a task, answered differently: slots 0, 2, 3"] * 3 * len(files)
+        assert not any("copies" in reason for reason in reasons(result))

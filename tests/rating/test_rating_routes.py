@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from io import BytesIO
 from urllib.parse import quote, unquote
@@ -40,7 +41,8 @@ def raw(app, method, path, piece=lambda: b""):
         "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
         "http_version": "1.1", "scheme": "http", "root_path": "",
     }  # fmt: skip
-    asyncio.run(app(scope, receive, send))
+    with ThreadPoolExecutor(1) as thread:  # a browser's driver may keep an event loop in this one
+        thread.submit(asyncio.run, app(scope, receive, send)).result()
     return statuses[0]
 
 

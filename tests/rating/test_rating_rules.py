@@ -26,7 +26,10 @@ def exported(world):
     n_rows = export_ratings(world.folder, world.folder / "out.csv")
     rows = list(csv.DictReader(StringIO((world.folder / "out.csv").read_text(encoding="utf-8"))))
     assert len(rows) == n_rows
-    return rows
+    pages = {row["worker"].partition("@")[2] for row in rows}
+    assert len(pages) == 1 or not rows
+    assert all(len(page) == 6 for page in pages)
+    return [row | {"worker": row["worker"].partition("@")[0]} for row in rows]
 
 
 def ids(assignment):
@@ -90,6 +93,7 @@ def test_ingest_reads_the_export_whole(world, tmp_path):
     ingest_into(world.folder, [world.folder / "out.csv"])
     table = pd.read_parquet(world.folder / "ratings.parquet")
     known = ["worker", "assignment", "image_id", "description", "rating", "seconds"]
+    table["worker"] = table["worker"].str.partition("@")[0]
     found = table[known].itertuples(index=False, name=None)
     assert Counter(found) == Counter(
         (row["worker"], row["assignment"], row["image_id"], row["description"], row["rating"] == "yes", 20.0)

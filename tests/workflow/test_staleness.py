@@ -88,6 +88,16 @@ def test_swapped_values_of_two_keys_are_seen(built: TinyProject) -> None:
     assert {job for job in one if job[0] == "crowd"}.isdisjoint(other)
 
 
+def test_raters_who_stop_early_depend_on_the_aggregation_that_stops_them(built: TinyProject) -> None:
+    def crowd(*overrides: str) -> set[tuple[str, str]]:
+        return {job for job in built.prepare(*overrides).build.jobs if job[0] == "crowd"}
+
+    assert crowd("aggregation=majority") == crowd()
+    decisive = crowd("crowd.stop=decisive")
+    for other in ("aggregation=majority", "aggregation.error_rate=0.3"):
+        assert crowd("crowd.stop=decisive", other).isdisjoint(decisive)
+
+
 def test_paths_never_enter_a_key(built: TinyProject, copy: TinyProject) -> None:
     assert built.prepare().build.jobs.keys() == copy.prepare().build.jobs.keys()
 

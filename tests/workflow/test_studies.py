@@ -1,15 +1,16 @@
 """What people are paid to rate outlives every key."""
 
 import json
+from contextlib import closing
 from io import BytesIO
 
 import pandas as pd
 import pytest
 from mturk_results import said_by, write_results
-from PIL import Image
 from workflow_project import TinyProject
 
-from pipeline.errors import AssayError
+from pipeline.rating.page import RatingPage
+from pipeline.rating.store import Store
 from pipeline.study.frozen import FrozenStudy, open_study, slot_columns
 
 PEOPLE = ("crowd=files", "crowd.study=pilot")
@@ -102,7 +103,9 @@ def test_a_simulated_crowd_sent_through_an_mturk_file_scores_exactly_as_it_does_
     direct = frozen.tables()["scores.csv"]
     frozen.run("run", "sweep=tiny", *PEOPLE)
     give_ratings(frozen)
-    frozen.run("run", "sweep=tiny", *PEOPLE)
+    printed = frozen.run("run", "sweep=tiny", *PEOPLE)
+    assert "no rating yet" not in printed
+    assert "drawn with" not in printed
     assert frozen.to_run(*PEOPLE) == {}
     pd.testing.assert_series_equal(
         *estimates_against(scores(frozen), direct), check_names=False, check_exact=True
@@ -130,6 +133,18 @@ def test_another_sampler_or_scorer_never_redraws_a_study(frozen: TinyProject, ch
     assert before == after
 
 
+def test_a_partly_rated_study_and_other_settings_than_it_was_drawn_with_are_told(frozen: TinyProject) -> None:
+    study, path = study_of(frozen), frozen.root / "some.csv"
+    some = set(list(study.asked.tasks)[:5])
+    asked = {key for task in some for key in study.asked.tasks[task] if key}
+    write_results(study, ("w1",), lambda _, key: True if key in asked else None, path)
+    frozen.run("ingest", str(path), "--study", "pilot")
+    printed = frozen.run("run", "sweep=tiny", *PEOPLE, "model.pool=max", "tracking=none")
+    assert "inputs have no rating yet" in printed
+    assert "a preview (unrated_draws)" in printed
+    assert "drawn with model.pool=avg, now max" in printed
+
+
 def test_a_refactor_of_sampling_redraws_nothing(frozen: TinyProject) -> None:
     study = frozen.root / "studies" / "pilot" / "study.parquet"
     before = study.read_bytes()
@@ -144,7 +159,7 @@ def test_an_unknown_study_is_named(copy: TinyProject) -> None:
     )
 
 
-METHODS = ("explainer=clip_dissect,top_concept", "tracking=none")
+METHODS = ("explainer=clip_dissect,top_concept", "layer=blocks.1", "tracking=none")
 
 
 def test_an_extended_study_keeps_draws_tasks_and_ratings_and_asks_only_what_is_new(copy: TinyProject) -> None:
@@ -154,7 +169,7 @@ def test_an_extended_study_keeps_draws_tasks_and_ratings_and_asks_only_what_is_n
     old, new = study_of(copy), study_of(copy, "wider")
     assert set(old.draws["part"]) < set(new.draws["part"])
     pd.testing.assert_frame_equal(new.draws.head(len(old.draws)), old.draws)
-    pd.testing.assert_frame_equal(new.tasks.head(len(old.tasks)), old.tasks)
+    pd.testing.assert_series_equal(new.tasks["task_id"].head(len(old.tasks)), old.tasks["task_id"])
     asked = [cell for row in new.asked.tasks.values() for cell in row if cell]
     assert len(asked) == len(set(asked)) == len(new.inputs)
     kept = pd.read_parquet(new.folder / "ratings.parquet")
@@ -174,14 +189,63 @@ def test_an_extended_study_can_add_units_drawn_by_another_seed_without_redrawing
     assert not new.draws.duplicated(["part", "unit", "draw"]).any()
 
 
+def rate_on_the_page(study: FrozenStudy, n_assignments: int) -> None:
+    """Let the first rater mark the first input of some assignments."""
+    with closing(Store(study.folder)) as store:
+        (rater,) = store.ensure_raters(1)
+        page = RatingPage(study, store)
+        for _ in range(n_assignments):
+            assignment = page.state(rater)["assignment"]
+            page.submit(rater, assignment["id"], [assignment["inputs"][0]["id"]], 5.0)
+
+
+def test_an_extension_takes_over_what_was_rated_on_the_page_however_often_it_was_exported(
+    copy: TinyProject,
+) -> None:
+    copy.run("study", "freeze", "pilot", "sweep=tiny", *METHODS)
+    study = study_of(copy)
+    rate_on_the_page(study, 2)
+    export = copy.root / "early.csv"
+    copy.run("rate", "--study", "pilot", "--export", str(export))
+    rate_on_the_page(study, 2)
+    copy.run("ingest", str(export), "--study", "pilot")
+    before = pd.read_parquet(study.folder / "ratings.parquet")
+    copy.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny")
+    after = pd.read_parquet(study_of(copy, "wider").folder / "ratings.parquet")
+    columns = ["worker", "image_id", "description", "rating"]
+    assert len(before) > 20
+    pd.testing.assert_frame_equal(after[columns], before[columns])
+
+
 def test_an_extension_that_adds_nothing_is_refused(frozen: TinyProject) -> None:
     printed = frozen.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", code=2)
     assert "adds neither a method nor a unit" in printed
     assert not (frozen.root / "studies" / "wider").exists()
 
 
+def test_another_networks_activations_extend_no_study(frozen: TinyProject) -> None:
+    """As if the study had been drawn over other activations than those that are there."""
+    path = frozen.root / "studies" / "pilot" / "facts.json"
+    facts = json.loads(path.read_text())
+    part = next(iter(facts["parts"].values()))
+    part["origin"]["activations"] = {"key": "k0", "contents": "other"}
+    part["settings"]["model.weights.seed"] = 7
+    path.write_text(json.dumps(facts))
+    printed = frozen.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", code=2)
+    assert "activations" in printed
+    assert "model.weights.seed differ" in printed
+
+
+def test_a_study_that_was_edited_or_is_not_drawn_here_is_refused(frozen: TinyProject) -> None:
+    printed = frozen.run("study", "freeze", "again", "sweep=tiny", *PEOPLE, code=2)
+    assert "draws no images" in printed
+    assert "is no name for a study" in frozen.run("study", "freeze", "../evil", "sweep=tiny", code=2)
+    inputs = frozen.root / "studies" / "pilot" / "inputs.csv"
+    inputs.write_text(inputs.read_text().replace("red", "blue"))
+    assert "inputs.csv was edited" in frozen.run("cost", "--study", "pilot", code=2)
+
+
 def test_points_that_ask_people_differently_are_two_studies(copy: TinyProject) -> None:
-    copy.run("run", "sweep=tiny", "tracking=none", "crowd.n_raters=3,5")
     printed = copy.run("study", "freeze", "two", "sweep=tiny", "crowd.n_raters=3,5", code=2)
     assert "in different ways" in printed
 
@@ -197,41 +261,11 @@ def test_attention_checks_are_asked_and_never_scored(copy: TinyProject) -> None:
     copy.run("study", "freeze", "checked", "sweep=tiny", *METHODS, f"crowd.attention_checks={checks}")
     study, path = study_of(copy, "checked"), copy.root / "results.csv"
     assert (study.inputs["answer"] != "").sum() == 2
+    cost = copy.run("cost", "--study", "checked")
+    (own,) = [line for line in cost.splitlines() if line.startswith("* ")]
+    assert own.split()[3] == str(len(study.tasks))
     write_results(study, ("w1",), lambda _, key: study.asked.inputs[key].answer is True, path)
     printed = copy.run("ingest", str(path), "--study", "checked")
     assert "attention" in printed
     ratings = pd.read_parquet(study.folder / "ratings.parquet")
     assert not set(zip(ratings["image_id"], ratings["description"], strict=True)) & {(i, text) for i in free}
-
-
-OWN = """
-- - dataset=folder
-  - model=tiny
-  - scorer=tiny
-  - unit.n=2
-  - sampler.n_inputs=6
-  - numerics.threads=1
-  - explainer=random
-  - layer=blocks.1
-  - tracking=none
-"""
-
-
-def test_a_study_of_a_folder_of_images_names_the_folder_and_copies_nothing(fresh: TinyProject) -> None:
-    own = fresh.root / "own"
-    for number in range(40):
-        path = own / ("red", "blue")[number % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.effect_noise((32, 32), 20 + number).convert("RGB").save(path)
-    (fresh.root / "conf" / "sweep" / "own.yaml").write_text(OWN.strip() + "\n")
-    fresh.run("run", "sweep=own", f"dataset.root={own}")
-    fresh.run("study", "freeze", "own", "sweep=own", f"dataset.root={own}")
-    study = study_of(fresh, "own")
-    assert set(study.images.table["root"]) == {str(own)}
-    assert not (study.folder / "images").exists()
-    encoded, media_type = study.images.encoded(study.inputs["image_id"][0])
-    assert media_type == "image/png"
-    changed = own / study.images.table["path"][0]
-    changed.write_bytes(encoded + b" ")
-    with pytest.raises(AssayError, match="changed"):
-        study.images.encoded(study.images.table["image_id"][0])
