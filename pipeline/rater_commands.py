@@ -115,7 +115,7 @@ def ingest(files: tuple[Path, ...], name: str, mapping: Path | None) -> None:
 
 def _ingest_foreign(files: tuple[Path, ...], tasks: Path, mapping: Path | None) -> None:
     from pipeline.crowd.analysis import ingest_foreign
-    from pipeline.study.foreign import read_foreign
+    from pipeline.foreign.tasks import read_foreign
 
     result = ingest_foreign(files, read_foreign(tasks, mapping))
     folder = tasks.with_name(f"{tasks.stem}-ratings")

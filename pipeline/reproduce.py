@@ -14,17 +14,17 @@ import pandas as pd
 from pipeline.crowd.aggregation import METHODS, PAIR
 from pipeline.crowd.analysis import rescored
 from pipeline.errors import AssayError
-from pipeline.ingest.ingesting import Ingested
-from pipeline.ingest.summary import reason_kind
-from pipeline.study.batch_set import BatchSet, read_batch_set
-from pipeline.study.foreign import Foreign
-from pipeline.study.given_arrays import (
+from pipeline.foreign.arrays import (
     drawn_activations,
     drawn_probabilities,
     image_rows,
     share_of_fitting_weights,
 )
-from pipeline.study.naming import read_naming
+from pipeline.foreign.batch_set import BatchSet, read_batch_set
+from pipeline.foreign.naming import read_naming
+from pipeline.foreign.tasks import Foreign
+from pipeline.ingest.ingesting import Ingested
+from pipeline.ingest.summary import reason_kind
 
 SETS = ("test", "large_scale")
 UNIT = ["part", "method", "unit", "description"]

@@ -13,8 +13,8 @@ from pipeline.crowd.scores import crowd_scores
 from pipeline.errors import AssayError
 
 if TYPE_CHECKING:
+    from pipeline.foreign.tasks import Foreign
     from pipeline.ingest.ingesting import Ingested
-    from pipeline.study.foreign import Foreign
 
 # Studies and results are read where they are needed: `import pipeline.crowd` stays light.
 
@@ -89,8 +89,8 @@ def rescored(
 
 def ingest_foreign(results: Iterable[Path], foreign: "Foreign", *, n_raters: int = 3) -> "Ingested":
     """Return the ratings in files that answer a tasks CSV of another project."""
+    from pipeline.foreign.renaming import with_standard_names
     from pipeline.ingest.ingesting import ingest
-    from pipeline.study.renaming import with_standard_names
 
     with TemporaryDirectory() as folder:
         known = with_standard_names(list(results), foreign.columns, foreign.answer, Path(folder))
@@ -123,7 +123,7 @@ def _frozen(
 def _foreign(
     paths: Sequence[Path], tasks: Path, mapping: Path | Mapping[str, Any] | None
 ) -> tuple["Ingested", list[Part]]:
-    from pipeline.study.foreign import read_foreign
+    from pipeline.foreign.tasks import read_foreign
 
     foreign = read_foreign(tasks, mapping)
     if "activation" not in foreign.draws:

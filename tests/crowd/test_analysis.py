@@ -15,9 +15,9 @@ from pipeline.crowd.correlation import importance_weights
 from pipeline.crowd.simulated import simulate
 from pipeline.errors import AssayError
 from pipeline.files import write_json
+from pipeline.foreign.tasks import asked_of
 from pipeline.ingest.ingesting import ingest
 from pipeline.stages import scoring
-from pipeline.study.foreign import asked_of
 from pipeline.study.frozen import FrozenStudy
 from pipeline.study.settings import StudySettings
 from pipeline.study.writing import Drawn, write_study

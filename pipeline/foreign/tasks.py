@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.errors import AssayError
+from pipeline.foreign.naming import STANDARD, Columns, Naming, Slots, find_columns, read_naming
 from pipeline.ingest.sheets import File
 from pipeline.ingest.text import DELIMITERS, DelimitedRows, decode, first_record, require_distinct
 from pipeline.study.asked import Asked, Input, input_id, task_id
 from pipeline.study.frozen import open_study
-from pipeline.study.naming import STANDARD, Columns, Naming, Slots, find_columns, read_naming
 
 # Weights p/q have mean 1. Farther off than this over so many draws they are something else.
 MEAN_WEIGHT, ENOUGH_DRAWS = (0.05, 20.0), 100

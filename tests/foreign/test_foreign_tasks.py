@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import AssayError
+from pipeline.foreign.renaming import renamed, with_standard_names
+from pipeline.foreign.tasks import asked_of, read_foreign
 from pipeline.ingest.ingesting import ingest
 from pipeline.study.asked import Input, input_id
-from pipeline.study.foreign import asked_of, read_foreign
-from pipeline.study.renaming import renamed, with_standard_names
 from pipeline.study.tasks import make_inputs, make_tasks
 
 N_IMAGES = 1000

@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from pipeline.errors import AssayError
+from pipeline.foreign.renaming import with_standard_names
+from pipeline.foreign.tasks import Foreign, read_foreign
 from pipeline.ingest.ingesting import LONGEST_NAME, Ingested, ingest
 from pipeline.ingest.sheets import File
 from pipeline.ingest.text import DELIMITERS, decode, first_record
 from pipeline.study.asked import Asked
-from pipeline.study.foreign import Foreign, read_foreign
-from pipeline.study.renaming import with_standard_names
 
 PAIR = ["image_id", "description"]
 N_RATERS = 3

@@ -1,0 +1,1 @@
+"""Tasks, results and arrays that other people made: read under their names, into ours."""
