@@ -11,15 +11,16 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.errors import AssayError
-from pipeline.files import read_json, replacing
+from pipeline.files import replacing
 from pipeline.ingest.detecting import read_sheet
 from pipeline.ingest.joining import Index, Reading, index, known_input, readings
 from pipeline.ingest.settling import settle
 from pipeline.ingest.sheets import File
 from pipeline.ingest.summary import Counts, FileFacts, summary
 from pipeline.ingest.workers import WorkerFacts, worker_facts
+from pipeline.mturk.state import read_hits
 from pipeline.study.asked import Asked
-from pipeline.study.frozen import study_in
+from pipeline.study.frozen import FrozenStudy, study_in
 
 KEPT_NAME = re.compile(r"([0-9a-f]{12})-(.+)", re.S)
 LONGEST_NAME = 100
@@ -75,9 +76,7 @@ def ingest_into(folder: Path, paths: Sequence[Path]) -> Ingested:
         new = {digest: file for digest, file in given.items() if digest not in known}
         if not kept and not new:
             raise AssayError(f"{folder / 'ingested'} holds no file; name the files that hold the ratings")
-        result = _ingested(
-            _named([*kept, *new.values()]), study.asked, study.settings.n_raters, _hits(folder)
-        )
+        result = _ingested(_named([*kept, *new.values()]), study.asked, study.settings.n_raters, _hits(study))
         for digest, file in new.items():
             with replacing(folder / "ingested" / f"{digest[:12]}-{file.source}") as temporary:
                 temporary.write_bytes(file.data)
@@ -196,14 +195,10 @@ def _listed(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*")) if path.is_file() and not path.name.startswith(".")]
 
 
-def _hits(folder: Path) -> dict[str, str]:
+def _hits(study: FrozenStudy) -> dict[str, str]:
     """Return HITId to task id, of the sandbox and of production."""
-    path = folder / "mturk.json"
-    if not path.is_file():
-        return {}
-    state = read_json(path)
-    places = [state.get(place, {}) for place in ("sandbox", "production")]
-    return {hit["hit_id"]: task for place in places for task, hit in place.items()}
+    places = [read_hits(study, place) for place in ("sandbox", "production")]
+    return {hit.hit_id: task for hits in places for task, hit in hits.items()}
 
 
 def _write(folder: Path, result: Ingested) -> None:

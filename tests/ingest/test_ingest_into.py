@@ -170,7 +170,7 @@ def test_collected_assignments_are_read_where_they_lie_and_found_by_their_hit(st
     given = [{k: v for k, v in one.items() if k != "task_id"} for one in assignments(ANSWERS)]
     (study / "ingested").mkdir()
     (study / "ingested" / "mturk-production.jsonl").write_bytes(json_lines(given))
-    hits = {task: {"hit_id": f"H-{task}", "group": "g"} for task in TASKS}
+    hits = {task: {"hit_id": f"H-{task}", "hit_type_id": "T", "created": "", "group": "g"} for task in TASKS}
     (study / "mturk.json").write_text(json.dumps({"production": hits}))
     assert found(ingest_into(study, [])) == expected(ANSWERS)
 
@@ -247,3 +247,12 @@ def test_practice_in_the_sandbox_counts_until_the_real_work_is_there(study):
     practice = result.rejected[result.rejected["reason"].str.startswith("practice in the sandbox")]
     assert set(practice["file"]) == {"mturk-sandbox.jsonl"}
     assert len(practice) == 8
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"sandbox": 3}', '{"production": {"t": {"id": "H"}}}'])
+def test_a_damaged_record_of_published_tasks_is_named(study, text):
+    (study / "mturk.json").write_text(text)
+    (study / "ingested").mkdir()
+    (study / "ingested" / "mturk-sandbox.jsonl").write_bytes(json_lines(assignments(ANSWERS)))
+    with pytest.raises(AssayError, match=r"mturk\.json is damaged"):
+        ingest_into(study, [])

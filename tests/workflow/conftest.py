@@ -1,5 +1,7 @@
 """A small project of its own for each test: the real code, conf and Snakefile, tiny data and models."""
 
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +24,22 @@ def copy_project(target: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
-    """The tiny sweep, run once for all tests; nobody may change it."""
-    project = TinyProject(fill(copy_project(tmp_path_factory.mktemp("built") / "assay")))
-    project.run("run", "sweep=tiny", "--cores", "2")
-    return project
+    """The tiny sweep, run once for all tests; nobody may change it.
+
+    Workers of one test run build it once between them, and each takes a copy.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built-once"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.is_dir():
+            building = shared.with_suffix(".building")
+            shutil.rmtree(building, ignore_errors=True)
+            TinyProject(fill(copy_project(building))).run("run", "sweep=tiny", "--cores", "2")
+            building.rename(shared)
+    target = tmp_path_factory.mktemp("built") / "assay"
+    shutil.copytree(shared, target, symlinks=True)
+    return TinyProject(target)
 
 
 @pytest.fixture

@@ -57,7 +57,12 @@ def survives(project: TinyProject, sweep: str, delay: float, kill, expected: dic
 
 
 @pytest.mark.parametrize(
-    ("delay", "kill"), [(4.0, kill_whole_run), (9.0, kill_a_stage), (14.0, kill_whole_run)]
+    ("delay", "kill"),
+    [
+        (4.0, kill_whole_run),
+        (9.0, kill_a_stage),
+        pytest.param(14.0, kill_whole_run, marks=pytest.mark.long),
+    ],
 )
 def test_a_killed_run_is_taken_up_and_ends_with_the_same_bytes(fresh, undisturbed, delay, kill):
     survives(fresh, "light", delay, kill, undisturbed["light"])
