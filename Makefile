@@ -9,10 +9,10 @@ demo: .venv/.installed
 	$(BIN)/assay run sweep=demo
 
 test: .venv/.installed-all
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-long: .venv/.installed-all
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "long or not long"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "long or not long"
 
 lint: .venv/.installed-all
 	$(BIN)/ruff check .

@@ -2,7 +2,9 @@
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from io import BytesIO
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,7 +13,10 @@ from workflow_project import TinyProject
 
 from pipeline.rating.page import RatingPage
 from pipeline.rating.store import Store
+from pipeline.studies import _create, _drawn
 from pipeline.study.frozen import FrozenStudy, open_study, slot_columns
+from pipeline.study.settings import StudySettings
+from pipeline.study.writing import Drawn, write_study
 
 PEOPLE = ("crowd=files", "crowd.study=pilot")
 RATERS = ("rater1", "rater2", "rater3")
@@ -177,15 +182,22 @@ def test_an_extended_study_keeps_draws_tasks_and_ratings_and_asks_only_what_is_n
     pd.testing.assert_frame_equal(kept[columns], pd.read_parquet(old.folder / "ratings.parquet")[columns])
 
 
-def test_an_extended_study_can_add_units_drawn_by_another_seed_without_redrawing(copy: TinyProject) -> None:
-    copy.run("study", "freeze", "pilot", "sweep=tiny", *METHODS, "unit.n=4")
-    more = (*METHODS, "unit.n=6", "sampler.seed=7")
-    copy.run("run", "sweep=tiny", *more)
-    copy.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", *more)
+def test_an_extended_study_can_add_units_without_redrawing(copy: TinyProject) -> None:
+    """The older study asks about all units of the sweep but one, in other draws."""
+    prepared = copy.prepare(*METHODS)
+    drawn = _drawn(prepared)
+    last = drawn.draws["unit"].max()
+    fewer = drawn.draws[drawn.draws["unit"] != last].iloc[::-1].reset_index(drop=True)
+
+    def write(small: Drawn, folder: Path) -> None:
+        write_study(small, StudySettings(), folder, "pilot")
+
+    _create(copy.root / "studies", "pilot", replace(drawn, draws=fewer), write)
+    copy.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", *METHODS)
     old, new = study_of(copy), study_of(copy, "wider")
     pd.testing.assert_frame_equal(new.draws.head(len(old.draws)), old.draws)
-    units = new.draws.groupby("part")["unit"].nunique()
-    assert (units > old.draws.groupby("part")["unit"].nunique()).any()
+    added = new.draws.iloc[len(old.draws) :]
+    assert set(added["unit"]) == {last}
     assert not new.draws.duplicated(["part", "unit", "draw"]).any()
 
 
