@@ -4,7 +4,7 @@ import errno
 import logging
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -43,10 +43,13 @@ def serve(
         people = store.ensure_raters(raters)
         page = RatingPage(study, store)
         here = address or _address(host, listener.getsockname()[1])
-        _announce(study.name, here, people, store.owner_token)
-        if not is_loopback(host):
-            print(EXPOSED.format(host=host, port=listener.getsockname()[1]), flush=True)
-        _run(page, listener, trusted_hosts(host, address))
+
+        def announce() -> None:
+            _announce(study.name, here, people, store.owner_token)
+            if not is_loopback(host):
+                print(EXPOSED.format(host=host, port=listener.getsockname()[1]), flush=True)
+
+        _run(page, listener, trusted_hosts(host, address), announce)
     with reading(folder) as connection:
         print(
             f"\n{n_stored(connection)} ratings are stored. Next: assay ingest --study {study.name}",
@@ -111,7 +114,22 @@ def _unbound(host: str, port: int, error: OSError | OverflowError) -> str:
     return f"cannot listen on {host} port {port}: {error}"
 
 
-def _run(page: RatingPage, listener: socket.socket, hosts: Sequence[str]) -> None:
+class _Server(uvicorn.Server):
+    """Announces itself once it answers and heeds Ctrl+C: an earlier one could be lost."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then announce."""
+        await super().startup(sockets)
+        self._announce()
+
+
+def _run(
+    page: RatingPage, listener: socket.socket, hosts: Sequence[str], announce: Callable[[], None]
+) -> None:
     # Access logs would hold the tokens of the links.
     config = uvicorn.Config(
         rating_app(page, hosts),
@@ -124,4 +142,4 @@ def _run(page: RatingPage, listener: socket.socket, hosts: Sequence[str]) -> Non
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, announce).run(sockets=[listener])
