@@ -3,7 +3,6 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +23,9 @@ def copy_project(target: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
-    """The tiny sweep, run once for all tests; nobody may change it.
+    """The tiny and the light sweep, run once for all tests; nobody may change them.
 
-    Workers of one test run build it once between them, and each takes a copy.
+    Workers of one test run build them once between them, and each takes a copy.
     """
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built-once"
@@ -35,19 +34,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
         if not shared.is_dir():
             building = shared.with_suffix(".building")
             shutil.rmtree(building, ignore_errors=True)
-            TinyProject(fill(copy_project(building))).run("run", "sweep=tiny", "--cores", "2")
+            project = TinyProject(fill(copy_project(building)))
+            for sweep in ("tiny", "light"):
+                project.run("run", f"sweep={sweep}", "--cores", "2")
             building.rename(shared)
-    target = tmp_path_factory.mktemp("built") / "assay"
-    shutil.copytree(shared, target, symlinks=True)
-    return TinyProject(target)
+    return TinyProject(shared).copy_to(tmp_path_factory.mktemp("built") / "assay")
 
 
 @pytest.fixture
-def copy(built: TinyProject, tmp_path: Path) -> Iterator[TinyProject]:
+def copy(built: TinyProject, tmp_path: Path) -> TinyProject:
     """A moved checkout of the built project, results and all."""
-    target = tmp_path / "moved" / "elsewhere"
-    shutil.copytree(built.root, target, symlinks=True)
-    yield TinyProject(target)
+    return built.copy_to(tmp_path / "moved" / "elsewhere")
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from workflow_project import TinyProject
 
 @pytest.fixture(scope="module")
 def undisturbed(built: TinyProject) -> dict[str, dict[str, bytes]]:
-    built.run("run", "sweep=light")
     return {sweep: built.tables(sweep) for sweep in ("tiny", "light")}
 
 
@@ -91,7 +90,7 @@ def test_a_damaged_small_result_is_seen_by_the_plan_and_rebuilt(copy, undisturbe
     before = path.read_bytes()
     damage(path, how)
     assert copy.to_run() == {"labels": 1}
-    assert "damaged: labels/" in copy.run("run", "sweep=tiny")
+    assert "damaged: labels/" in copy.run_here("run", "sweep=tiny")
     assert path.read_bytes() == before
     assert copy.tables() == undisturbed["tiny"]
     assert len(list((copy.root / "results" / "quarantine").iterdir())) == 1
@@ -113,9 +112,9 @@ def test_a_big_result_with_one_bit_flipped_is_not_read_but_rebuilt(copy, undistu
 def test_verify_finds_a_flipped_bit_in_a_big_file(copy):
     path = sorted((copy.root / "results" / "images").glob("k*/images.zip"))[0]
     damage(path, "flipped")
-    printed = copy.run("verify", code=1)
+    printed = copy.run_here("verify", code=1)
     assert "damaged: images/" in printed
-    assert copy.run("verify").endswith("0 damaged\n")
+    assert copy.run_here("verify").endswith("0 damaged\n")
 
 
 def test_an_input_rebuilt_with_other_contents_makes_what_consumed_it_stale(copy):

@@ -49,7 +49,7 @@ def folder_built(tmp_path_factory):
 
     project = TinyProject(fill(copy_project(tmp_path_factory.mktemp("folder") / "assay")))
     add_folder(project)
-    project.run("run", "sweep=folder")
+    project.run_here("run", "sweep=folder")
     return project
 
 
@@ -99,7 +99,7 @@ def test_an_unreadable_image_stops_by_name_or_is_skipped_with_a_count(folder):
     assert "on_bad_image=skip" in printed
     assert "Traceback" not in printed
     assert not list(folder.root.glob("results/*/.k*"))
-    printed = folder.run("run", "sweep=folder", "dataset.on_bad_image=skip")
+    printed = folder.run_here("run", "sweep=folder", "dataset.on_bad_image=skip")
     assert "unreadable images left out: 1" in printed
 
 
@@ -126,7 +126,7 @@ def test_an_unreadable_image_stops_by_name_or_is_skipped_with_a_count(folder):
 def test_a_bad_folder_is_named(folder, spoil, words):
     spoil(folder)
     missing = "dataset.root" in words[0]
-    printed = folder.run("run", "sweep=folder", code=2 if missing else 1)
+    printed = folder.run_here("run", "sweep=folder", code=2 if missing else 1)
     assert all(word in printed for word in words), printed
     assert "Traceback" not in printed
 
@@ -143,7 +143,7 @@ def test_a_bad_folder_is_named(folder, spoil, words):
     ],
 )
 def test_a_bad_setting_is_named(folder, overrides, code, words):
-    printed = folder.run("run", "sweep=folder", *overrides, code=code)
+    printed = folder.run_here("run", "sweep=folder", *overrides, code=code)
     assert all(word in printed for word in words), printed
     assert "Traceback" not in printed
 
@@ -151,7 +151,7 @@ def test_a_bad_setting_is_named(folder, overrides, code, words):
 def test_constant_activations_are_flagged_and_never_a_crash(folder):
     for path in (folder.root / "data" / "images").iterdir():
         Image.new("RGB", (32, 32), "white").save(path)
-    printed = folder.run("run", "sweep=folder", "unit.indices=[0,1]", "unit.n=null")
+    printed = folder.run_here("run", "sweep=folder", "unit.indices=[0,1]", "unit.n=null")
     assert "have one activation on all images" in printed
     scores = (folder.root / "results" / "sweeps" / "folder" / "latest" / "scores.csv").read_text()
     assert "no_explanation" in scores

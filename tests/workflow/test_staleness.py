@@ -202,17 +202,17 @@ def test_a_stale_key_says_which_setting_code_or_file_differs(copy: TinyProject) 
 def test_an_accepted_code_change_reruns_nothing_and_is_marked(copy: TinyProject) -> None:
     with copy.edited("pipeline/stages/units.py", "BLOCK = 4096", "BLOCK = 4095"):
         assert copy.to_run() == FROM_UNITS
-        assert "accepted: units" in copy.run("accept", "code", "units")
+        assert "accepted: units" in copy.run_here("accept", "code", "units")
         assert copy.to_run() == {}
         prepared = copy.prepare("unit.seed=1")
         assert prepared.status.counts()["units"]["fresh"] == 0
-        assert "counts as" in copy.run("run", "sweep=tiny")
-        copy.run("accept", "code", "units", "--undo")
+        assert "counts as" in copy.run_here("run", "sweep=tiny")
+        copy.run_here("accept", "code", "units", "--undo")
         assert copy.to_run() == FROM_UNITS
 
 
 def test_big_intermediate_results_may_go_and_come_back_when_needed(copy: TinyProject) -> None:
-    printed = copy.run("clean", "--intermediate", "--yes", "sweep=tiny")
+    printed = copy.run_here("clean", "--intermediate", "--yes", "sweep=tiny")
     assert "activations/" in printed
     assert not list((copy.root / "results" / "activations").glob("k*"))
     assert copy.to_run() == {}
@@ -222,10 +222,10 @@ def test_big_intermediate_results_may_go_and_come_back_when_needed(copy: TinyPro
 def test_cleaning_what_no_sweep_reaches_keeps_what_one_reaches(copy: TinyProject) -> None:
     orphan = copy.root / "results" / "units" / "k000000000000"
     shutil.copytree(next((copy.root / "results" / "units").glob("k*")), orphan)
-    printed = copy.run("clean", "--unreachable")
+    printed = copy.run_here("clean", "--unreachable")
     assert "units/k000000000000" in printed
     assert orphan.is_dir()
-    copy.run("clean", "--unreachable", "--yes")
+    copy.run_here("clean", "--unreachable", "--yes")
     assert not orphan.exists()
     assert copy.to_run() == {}
 

@@ -19,9 +19,9 @@ def test_results_made_under_an_acceptance_that_was_taken_back_are_stale(copy: Ti
         "left = len(result.unexplained)",
         "left = 0 + len(result.unexplained)",
     ):
-        copy.run("accept", "code", "explanations")
-        copy.run("run", "sweep=tiny", *seven)
-        copy.run("accept", "code", "explanations", "--undo")
+        copy.run_here("accept", "code", "explanations")
+        copy.run_here("run", "sweep=tiny", *seven)
+        copy.run_here("accept", "code", "explanations", "--undo")
     assert copy.to_run(*seven)["explanations"] == 2
     reasons = copy.prepare(*seven).status.reasons
     assert any("no longer counts as" in reason for reason in reasons.values())
@@ -61,7 +61,7 @@ def test_a_project_path_with_a_space_works(fresh: TinyProject, tmp_path) -> None
 def test_a_spoilt_meta_file_is_damage(copy: TinyProject, text: str) -> None:
     next((copy.root / "results" / "crowd").glob("k*/meta.json")).write_text(text)
     assert copy.to_run() == {"crowd": 1}
-    assert "damaged: crowd/" in copy.run("verify", code=1)
+    assert "damaged: crowd/" in copy.run_here("verify", code=1)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,19 @@ def test_a_spoilt_meta_file_is_damage(copy: TinyProject, text: str) -> None:
         ("conf/sweep/tiny.yaml", "- [a", "tiny.yaml is no YAML"),
         ("conf/sweep/tiny.yaml", "", "a sweep is a list of blocks"),
         ("conf/sweep/tiny.yaml", "- [layer=a, layer=b]", "layer is given twice"),
-        ("pipeline/stages/units.py", "def (", "units.py, line 1"),
     ],
 )
 def test_a_spoilt_file_is_named(copy: TinyProject, file: str, text: str, words: str) -> None:
     (copy.root / file).write_text(text)
-    printed = copy.run("plan", "sweep=tiny", code=2)
+    printed = copy.run_here("plan", "sweep=tiny", code=2)
     assert words in printed
+    assert "Traceback" not in printed
+
+
+def test_spoilt_code_is_named(copy: TinyProject) -> None:
+    (copy.root / "pipeline" / "stages" / "units.py").write_text("def (")
+    printed = copy.run("plan", "sweep=tiny", code=2)
+    assert "units.py, line 1" in printed
     assert "Traceback" not in printed
 
 
@@ -108,7 +114,7 @@ def test_a_spoilt_memory_is_made_anew(copy: TinyProject) -> None:
     ],
 )
 def test_a_newcomers_mistake_gets_a_sentence(built: TinyProject, arguments: list[str], words: str) -> None:
-    printed = built.run(*arguments, code=2)
+    printed = built.run_here(*arguments, code=2)
     assert words in printed, printed
     assert "Traceback" not in printed
 
@@ -122,7 +128,7 @@ def test_plan_prints_counts_as_json(built: TinyProject) -> None:
 
 def test_show_says_what_a_result_is_and_from_what_it_came(built: TinyProject) -> None:
     row = pd.read_csv(built.root / "results" / "sweeps" / "tiny" / "latest" / "points.csv").iloc[0]
-    printed = built.run("show", row["scoring_key"])
+    printed = built.run_here("show", row["scoring_key"])
     for words in (
         f"scoring/{row['scoring_key']}",
         f"sampling/{row['sampling_key']}",
@@ -155,7 +161,7 @@ def test_every_shipped_sweep_is_composed_and_planned(copy: TinyProject) -> None:
 
 def test_clean_keeps_what_the_last_run_of_an_unplannable_sweep_reached(copy: TinyProject) -> None:
     (copy.root / "conf" / "texts.csv").rename(copy.root / "texts.csv")
-    copy.run("clean", "--unreachable", "--yes")
+    copy.run_here("clean", "--unreachable", "--yes")
     (copy.root / "texts.csv").rename(copy.root / "conf" / "texts.csv")
     assert copy.to_run() == {}
 
@@ -165,6 +171,6 @@ def test_a_changed_library_version_can_be_accepted(copy: TinyProject) -> None:
         meta = json.loads(path.read_text())
         meta["libraries"]["numpy"] = "1.0"
         path.write_text(json.dumps(meta))
-    printed = copy.run("accept", "library", "units")
+    printed = copy.run_here("accept", "library", "units")
     assert "numpy 1.0 -> " in printed
     assert set(copy.to_run()) <= {*FROM_UNITS, *END}

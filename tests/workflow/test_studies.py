@@ -22,10 +22,17 @@ PEOPLE = ("crowd=files", "crowd.study=pilot")
 RATERS = ("rater1", "rater2", "rater3")
 
 
+@pytest.fixture(scope="module")
+def frozen_once(built: TinyProject, tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
+    """The built sweep with a frozen study; nobody may change it."""
+    project = built.copy_to(tmp_path_factory.mktemp("frozen") / "assay")
+    project.run("study", "freeze", "pilot", "sweep=tiny")
+    return project
+
+
 @pytest.fixture
-def frozen(copy: TinyProject) -> TinyProject:
-    copy.run("study", "freeze", "pilot", "sweep=tiny")
-    return copy
+def frozen(frozen_once: TinyProject, tmp_path: Path) -> TinyProject:
+    return frozen_once.copy_to(tmp_path / "assay")
 
 
 def study_of(project: TinyProject, name: str = "pilot") -> FrozenStudy:
@@ -42,7 +49,7 @@ def give_ratings(project: TinyProject, name: str = "pilot", workers: tuple[str, 
     """Hand in the simulated ratings as the file that MTurk gives; return what ingest prints."""
     study, path = study_of(project, name), project.root / f"results-of-{name}.csv"
     write_results(study, workers, said_by(simulated(project), study), path)
-    return project.run("ingest", str(path), "--study", name)
+    return project.run_here("ingest", str(path), "--study", name)
 
 
 def scores(project: TinyProject) -> pd.DataFrame:
@@ -81,11 +88,11 @@ def test_a_study_keeps_rendered_images_when_results_are_gone(frozen: TinyProject
 
 
 def test_a_study_never_changes(frozen: TinyProject) -> None:
-    assert "never changes" in frozen.run("study", "freeze", "pilot", "sweep=tiny", code=2)
+    assert "never changes" in frozen.run_here("study", "freeze", "pilot", "sweep=tiny", code=2)
 
 
 def test_the_cost_counts_distinct_inputs_and_shows_other_budgets(frozen: TinyProject) -> None:
-    printed, study = frozen.run("cost", "--study", "pilot"), study_of(frozen)
+    printed, study = frozen.run_here("cost", "--study", "pilot"), study_of(frozen)
     assert f"{len(study.inputs)} distinct inputs" in printed
     n_assignments = 3 * len(study.tasks)
     assert f"x 3 raters = {n_assignments} assignments" in printed
@@ -106,9 +113,9 @@ def test_a_simulated_crowd_sent_through_an_mturk_file_scores_exactly_as_it_does_
     frozen: TinyProject,
 ) -> None:
     direct = frozen.tables()["scores.csv"]
-    frozen.run("run", "sweep=tiny", *PEOPLE)
+    frozen.run_here("run", "sweep=tiny", *PEOPLE)
     give_ratings(frozen)
-    printed = frozen.run("run", "sweep=tiny", *PEOPLE)
+    printed = frozen.run_here("run", "sweep=tiny", *PEOPLE)
     assert "no rating yet" not in printed
     assert "drawn with" not in printed
     assert frozen.to_run(*PEOPLE) == {}
@@ -143,8 +150,8 @@ def test_a_partly_rated_study_and_other_settings_than_it_was_drawn_with_are_told
     some = set(list(study.asked.tasks)[:5])
     asked = {key for task in some for key in study.asked.tasks[task] if key}
     write_results(study, ("w1",), lambda _, key: True if key in asked else None, path)
-    frozen.run("ingest", str(path), "--study", "pilot")
-    printed = frozen.run("run", "sweep=tiny", *PEOPLE, "model.pool=max", "tracking=none")
+    frozen.run_here("ingest", str(path), "--study", "pilot")
+    printed = frozen.run_here("run", "sweep=tiny", *PEOPLE, "model.pool=max", "tracking=none")
     assert "inputs have no rating yet" in printed
     assert "a preview (unrated_draws)" in printed
     assert "drawn with model.pool=avg, now max" in printed
@@ -159,7 +166,7 @@ def test_a_refactor_of_sampling_redraws_nothing(frozen: TinyProject) -> None:
 
 
 def test_an_unknown_study_is_named(copy: TinyProject) -> None:
-    assert "crowd.study=nothing: no folder" in copy.run(
+    assert "crowd.study=nothing: no folder" in copy.run_here(
         "plan", "sweep=tiny", "crowd=files", "crowd.study=nothing", code=2
     )
 
@@ -168,9 +175,9 @@ METHODS = ("explainer=clip_dissect,top_concept", "layer=blocks.1", "tracking=non
 
 
 def test_an_extended_study_keeps_draws_tasks_and_ratings_and_asks_only_what_is_new(copy: TinyProject) -> None:
-    copy.run("study", "freeze", "pilot", "sweep=tiny", *METHODS)
+    copy.run_here("study", "freeze", "pilot", "sweep=tiny", *METHODS)
     give_ratings(copy)
-    copy.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny")
+    copy.run_here("study", "extend", "wider", "--from", "pilot", "sweep=tiny")
     old, new = study_of(copy), study_of(copy, "wider")
     assert set(old.draws["part"]) < set(new.draws["part"])
     pd.testing.assert_frame_equal(new.draws.head(len(old.draws)), old.draws)
@@ -193,7 +200,7 @@ def test_an_extended_study_can_add_units_without_redrawing(copy: TinyProject) ->
         write_study(small, StudySettings(), folder, "pilot")
 
     _create(copy.root / "studies", "pilot", replace(drawn, draws=fewer), write)
-    copy.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", *METHODS)
+    copy.run_here("study", "extend", "wider", "--from", "pilot", "sweep=tiny", *METHODS)
     old, new = study_of(copy), study_of(copy, "wider")
     pd.testing.assert_frame_equal(new.draws.head(len(old.draws)), old.draws)
     added = new.draws.iloc[len(old.draws) :]
@@ -214,15 +221,15 @@ def rate_on_the_page(study: FrozenStudy, n_assignments: int) -> None:
 def test_an_extension_takes_over_what_was_rated_on_the_page_however_often_it_was_exported(
     copy: TinyProject,
 ) -> None:
-    copy.run("study", "freeze", "pilot", "sweep=tiny", *METHODS)
+    copy.run_here("study", "freeze", "pilot", "sweep=tiny", *METHODS)
     study = study_of(copy)
     rate_on_the_page(study, 2)
     export = copy.root / "early.csv"
-    copy.run("rate", "--study", "pilot", "--export", str(export))
+    copy.run_here("rate", "--study", "pilot", "--export", str(export))
     rate_on_the_page(study, 2)
-    copy.run("ingest", str(export), "--study", "pilot")
+    copy.run_here("ingest", str(export), "--study", "pilot")
     before = pd.read_parquet(study.folder / "ratings.parquet")
-    copy.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny")
+    copy.run_here("study", "extend", "wider", "--from", "pilot", "sweep=tiny")
     after = pd.read_parquet(study_of(copy, "wider").folder / "ratings.parquet")
     columns = ["worker", "image_id", "description", "rating"]
     assert len(before) > 20
@@ -230,7 +237,7 @@ def test_an_extension_takes_over_what_was_rated_on_the_page_however_often_it_was
 
 
 def test_an_extension_that_adds_nothing_is_refused(frozen: TinyProject) -> None:
-    printed = frozen.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", code=2)
+    printed = frozen.run_here("study", "extend", "wider", "--from", "pilot", "sweep=tiny", code=2)
     assert "adds neither a method nor a unit" in printed
     assert not (frozen.root / "studies" / "wider").exists()
 
@@ -243,41 +250,41 @@ def test_another_networks_activations_extend_no_study(frozen: TinyProject) -> No
     part["origin"]["activations"] = {"key": "k0", "contents": "other"}
     part["settings"]["model.weights.seed"] = 7
     path.write_text(json.dumps(facts))
-    printed = frozen.run("study", "extend", "wider", "--from", "pilot", "sweep=tiny", code=2)
+    printed = frozen.run_here("study", "extend", "wider", "--from", "pilot", "sweep=tiny", code=2)
     assert "activations" in printed
     assert "model.weights.seed differ" in printed
 
 
 def test_a_study_that_was_edited_or_is_not_drawn_here_is_refused(frozen: TinyProject) -> None:
-    printed = frozen.run("study", "freeze", "again", "sweep=tiny", *PEOPLE, code=2)
+    printed = frozen.run_here("study", "freeze", "again", "sweep=tiny", *PEOPLE, code=2)
     assert "draws no images" in printed
-    assert "is no name for a study" in frozen.run("study", "freeze", "../evil", "sweep=tiny", code=2)
+    assert "is no name for a study" in frozen.run_here("study", "freeze", "../evil", "sweep=tiny", code=2)
     inputs = frozen.root / "studies" / "pilot" / "inputs.csv"
     inputs.write_text(inputs.read_text().replace("red", "blue"))
-    assert "inputs.csv was edited" in frozen.run("cost", "--study", "pilot", code=2)
+    assert "inputs.csv was edited" in frozen.run_here("cost", "--study", "pilot", code=2)
 
 
 def test_points_that_ask_people_differently_are_two_studies(copy: TinyProject) -> None:
-    printed = copy.run("study", "freeze", "two", "sweep=tiny", "crowd.n_raters=3,5", code=2)
+    printed = copy.run_here("study", "freeze", "two", "sweep=tiny", "crowd.n_raters=3,5", code=2)
     assert "in different ways" in printed
 
 
 def test_attention_checks_are_asked_and_never_scored(copy: TinyProject) -> None:
-    copy.run("study", "freeze", "pilot", "sweep=tiny", *METHODS)
+    copy.run_here("study", "freeze", "pilot", "sweep=tiny", *METHODS)
     draws = study_of(copy).draws
     text = draws["description"].iloc[0]
     drawn = set(draws.loc[draws["description"] == text, "image_id"])
     free = sorted(set(draws["image_id"]) - drawn)[:2]
     checks = copy.root / "checks.csv"
     checks.write_text(f"image_id,description,answer\n{free[0]},{text},yes\n{free[1]},{text},no\n")
-    copy.run("study", "freeze", "checked", "sweep=tiny", *METHODS, f"crowd.attention_checks={checks}")
+    copy.run_here("study", "freeze", "checked", "sweep=tiny", *METHODS, f"crowd.attention_checks={checks}")
     study, path = study_of(copy, "checked"), copy.root / "results.csv"
     assert (study.inputs["answer"] != "").sum() == 2
-    cost = copy.run("cost", "--study", "checked")
+    cost = copy.run_here("cost", "--study", "checked")
     (own,) = [line for line in cost.splitlines() if line.startswith("* ")]
     assert own.split()[3] == str(len(study.tasks))
     write_results(study, ("w1",), lambda _, key: study.asked.inputs[key].answer is True, path)
-    printed = copy.run("ingest", str(path), "--study", "checked")
+    printed = copy.run_here("ingest", str(path), "--study", "checked")
     assert "attention" in printed
     ratings = pd.read_parquet(study.folder / "ratings.parquet")
     assert not set(zip(ratings["image_id"], ratings["description"], strict=True)) & {(i, text) for i in free}

@@ -22,7 +22,6 @@ def run(project: TinyProject, *command: str) -> str:
 def test_snakemake_alone_runs_a_sweep_and_its_second_run_does_nothing(
     fresh: TinyProject, built: TinyProject
 ) -> None:
-    built.run("run", "sweep=light")
     command = ["snakemake", "--profile", "profiles/default", "--config", "sweep=light"]
     run(fresh, *command)
     assert fresh.to_run(sweep="light") == {}

@@ -2,18 +2,27 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
+from click.testing import CliRunner
+
+from pipeline import running
+from pipeline.cli import cli
+from pipeline.errors import AssayError
+from pipeline.execution import run_batch
 from pipeline.plan import fingerprint
+from pipeline.plan.batches import Plan
 from pipeline.plan.project import Project
 from pipeline.plan.sweep import expand_sweep
-from pipeline.plan.workflow import Prepared, prepare
+from pipeline.plan.workflow import Prepared, finish, prepare
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,6 +120,15 @@ def fill(root: Path) -> Path:
     return root
 
 
+def run_in_order(project: Project, plan: Plan, *_: object) -> None:
+    """Stand in for Snakemake: run a plan's batches one after another in this process."""
+    with (plan.folder / "snakemake.log").open("w") as log, redirect_stdout(log), redirect_stderr(log):
+        for batch_id in plan.batches:
+            run_batch(plan, batch_id)
+        with suppress(AssayError):
+            finish(plan)
+
+
 @dataclass(frozen=True)
 class TinyProject:
     """A project folder and what tests do with it."""
@@ -120,6 +138,11 @@ class TinyProject:
     @property
     def environment(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+    def copy_to(self, target: Path) -> "TinyProject":
+        """Copy the project, results and all."""
+        shutil.copytree(self.root, target, symlinks=True)
+        return TinyProject(target)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "pipeline.cli", *arguments]
@@ -136,6 +159,23 @@ class TinyProject:
         )
         assert done.returncode == code, done.stdout + done.stderr + self.logs()
         return done.stdout + done.stderr
+
+    def run_here(self, *arguments: str, code: int = 0) -> str:
+        """Do as `run` in this process, without Snakemake: for tests of what a command says and makes.
+
+        The stages that run are those of this checkout; the project's own code is only fingerprinted.
+        """
+        with (
+            chdir(self.root),
+            mock.patch.dict(os.environ, {"COLUMNS": "200"}),
+            mock.patch.object(fingerprint, "CODE", self.root),
+            mock.patch.object(running, "_snakemake", run_in_order),
+        ):
+            done = CliRunner().invoke(cli, arguments)
+        crash = done.exc_info if done.exception and not isinstance(done.exception, SystemExit) else None
+        printed = done.output + "".join(traceback.format_exception(*crash) if crash else ())
+        assert done.exit_code == code, printed + self.logs()
+        return printed
 
     def logs(self) -> str:
         return "\n".join(
