@@ -37,6 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
             project = TinyProject(fill(copy_project(building)))
             for sweep in ("tiny", "light"):
                 project.run("run", f"sweep={sweep}", "--cores", "2")
+            project.run_here("clean", "--unreachable")  # composes every sweep, for the memory of all copies
             building.rename(shared)
     return TinyProject(shared).copy_to(tmp_path_factory.mktemp("built") / "assay")
 
