@@ -1,7 +1,8 @@
 """The frozen network under the small scorer: images to features, and back from a file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,40 @@ from pipeline.errors import AssayError
 from pipeline.models.capture import capture
 from pipeline.models.device import inference
 from pipeline.models.images import Images, Transform, batches
-from pipeline.models.timm import load as load_timm
-from pipeline.models.timm import preprocessing, transform
+from pipeline.models.loaded import Loaded
 from pipeline.scorers.scorer import Embeddings
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """A pretrained network that is not trained further, with the preprocessing of its weights."""
+    """A pretrained network that is not trained further, with the preprocessing of its weights.
+
+    It is built when first used: who only embeds texts need not import timm, which takes seconds.
+    """
 
     arch: str
-    module: nn.Module
     preprocessing: Mapping[str, Any]
-    n_prefix_tokens: int
+    build: Callable[[], Loaded]
+
+    @cached_property
+    def _network(self) -> Loaded:
+        return self.build()
+
+    @property
+    def module(self) -> nn.Module:
+        """The network, in evaluation mode."""
+        return self._network.module
+
+    @property
+    def n_prefix_tokens(self) -> int:
+        """The tokens before the patch tokens."""
+        return self._network.n_prefix_tokens
 
     @property
     def transform(self) -> Transform:
         """The transform from an RGB image to the network's input."""
+        from pipeline.models.timm import transform
+
         return transform(self.preprocessing)
 
     @property
@@ -42,9 +60,10 @@ def load_frozen(*, image_arch: str, image_weights: Mapping[str, Any], input_size
 
     Raises AssayError where the architecture has no feature stages, and as `models.timm.load`.
     """
-    loaded = load_timm(arch=image_arch, weights=image_weights, input_size=input_size)
-    config = preprocessing(loaded.module, input_size)
-    frozen = Frozen(image_arch, loaded.module, config, loaded.n_prefix_tokens)
+    from pipeline.models.timm import load, preprocessing
+
+    loaded = load(arch=image_arch, weights=image_weights, input_size=input_size)
+    frozen = Frozen(image_arch, preprocessing(loaded.module, input_size), lambda: loaded)
     if not frozen.stages:
         raise AssayError(f"scorer.image_arch={image_arch}: timm lists no feature stages; choose another")
     return frozen
@@ -52,10 +71,16 @@ def load_frozen(*, image_arch: str, image_weights: Mapping[str, Any], input_size
 
 def rebuild(arch: str, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> Frozen:
     """Return the network that `state` and `config` (its preprocessing) were stored from."""
-    loaded = load_timm(arch=arch, weights={"source": "random"}, input_size=int(config["input_size"][-1]))
-    loaded.module.load_state_dict(state)
+
+    def build() -> Loaded:
+        from pipeline.models.timm import load
+
+        loaded = load(arch=arch, weights={"source": "random"}, input_size=int(config["input_size"][-1]))
+        loaded.module.load_state_dict(state)
+        return loaded
+
     kept = {name: tuple(value) if isinstance(value, list) else value for name, value in config.items()}
-    return Frozen(arch, loaded.module, kept, loaded.n_prefix_tokens)
+    return Frozen(arch, kept, build)
 
 
 def features(

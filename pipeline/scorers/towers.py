@@ -1,10 +1,13 @@
 """The two trained towers of the small scorer."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+
+from pipeline.scorers.ngrams import Vocabulary
 
 FEATURE_DROPOUT = 0.3
 HIDDEN_DROPOUT = 0.1
@@ -55,3 +58,16 @@ class TextTower(nn.Module):
         numbers = torch.tensor([number for text in texts for number in text])
         mixed = self.bag(numbers, lengths.cumsum(0)[:-1])
         return normalize(mixed + self.block(mixed), dim=-1)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The trained towers in evaluation mode, and the tokens that the text tower knows.
+
+    `loss` is the training loss of the last batch; NaN for a scorer read from a file.
+    """
+
+    image_tower: ImageTower
+    text_tower: TextTower
+    vocabulary: Vocabulary
+    loss: float = float("nan")

@@ -12,15 +12,9 @@ from scipy.stats import rankdata
 
 from pipeline.errors import AssayError
 from pipeline.scorers.frozen import Frozen, features, load_frozen
-from pipeline.scorers.siglip_tiny import (
-    KnownPairsLoss,
-    SiglipTiny,
-    Trained,
-    embed_features,
-    load,
-    save,
-    train,
-)
+from pipeline.scorers.siglip_tiny import SiglipTiny, embed_features, load, save
+from pipeline.scorers.siglip_training import KnownPairsLoss, train
+from pipeline.scorers.towers import Trained
 
 EMOJI = Path(__file__).parents[3] / "shared" / "data" / "emoji"
 LITE2 = {
