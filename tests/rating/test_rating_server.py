@@ -55,8 +55,9 @@ class Served:
     def end(self, how=signal.SIGINT):
         if self.process.poll() is None:
             self.process.send_signal(how)
-        self.said += self.process.communicate(timeout=30)[0] or ""
-        return self.process.returncode
+        code = self.process.wait(timeout=30)
+        self.said += self.process.stdout.read()
+        return code
 
 
 @pytest.fixture
