@@ -203,7 +203,7 @@ def reproduce() -> None:
 @click.option("--probabilities", multiple=True, type=FOLDER, help="results/probabilities/KEY; repeatable.")
 @click.option("--images", type=click.Path(path_type=Path), help="images.parquet or results/images/KEY.")
 @click.option("--mapping", type=FILE, help="YAML: the names of the tasks' columns (docs/raters.md).")
-@click.option("--aggregation", "aggregations", multiple=True, help="Repeatable.  [default: all]")
+@click.option("--aggregation", "aggregations", multiple=True, help="Repeatable.  [default: the paper's four]")
 @click.option("--scores", type=FILE, help="Write the score of every unit to this CSV.")
 def crowd(
     root: Path,
@@ -215,7 +215,7 @@ def crowd(
     scores: Path | None,
 ) -> None:
     """Rescore the mturk/{test,large_scale}/{inputs,outputs} of "Beyond Top Activations"."""
-    from pipeline.crowd.aggregation import METHODS
+    from pipeline.crowd.aggregation import PAPER_METHODS
     from pipeline.reproduce import reproduce as rescore
 
     parted = (text.rpartition("=") for text in activations)
@@ -225,7 +225,7 @@ def crowd(
         probabilities=probabilities,
         images=images,
         mapping=mapping,
-        aggregations=aggregations or METHODS,
+        aggregations=aggregations or PAPER_METHODS,
     )
     click.echo(result.text(), nl=False)
     if scores is not None:

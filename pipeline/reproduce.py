@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.crowd.aggregation import METHODS, PAIR
-from pipeline.crowd.analysis import rescored
+from pipeline.crowd.aggregation import METHODS, PAIR, PAPER_METHODS
+from pipeline.crowd.rescoring import rescored
 from pipeline.errors import AssayError
 from pipeline.foreign.arrays import (
     drawn_activations,
@@ -106,7 +106,7 @@ def reproduce(
     probabilities: Sequence[Path] | Path | None = None,
     images: Path | None = None,
     mapping: Path | Mapping[str, Any] | None = None,
-    aggregations: Sequence[str] = METHODS,
+    aggregations: Sequence[str] = PAPER_METHODS,
 ) -> Reproduced:
     """Rescore ROOT/mturk/{test,large_scale}/{inputs,outputs} under each aggregation.
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from pipeline.crowd.aggregation import METHODS, PAIR, aggregate
-from pipeline.crowd.scores import crowd_scores
+from pipeline.crowd.aggregation import METHODS
+from pipeline.crowd.rescoring import rescored
 from pipeline.errors import AssayError
 
 if TYPE_CHECKING:
@@ -64,27 +64,6 @@ def analyze(
         for one in _chosen(parts, part, study)
     ]
     return _by_method(tables)
-
-
-def rescored(
-    draws: pd.DataFrame,
-    ratings: pd.DataFrame,
-    n_images: int,
-    aggregation: str,
-    *,
-    error_rate: float | None = None,
-    prior: float | pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """Return the scoring table of draws, by the ratings of their pairs of image and text.
-
-    draws has the columns of study.parquet; ratings of other pairs do not count. bragg_siglip takes
-    the draws' probabilities unless `prior` is a table. Raises AssayError where there are none.
-    """
-    own = ratings.merge(draws[PAIR].drop_duplicates(), on=PAIR, validate="m:1")
-    if aggregation == "bragg_siglip" and prior is None:
-        prior = _probabilities(draws)
-    values = aggregate(own, aggregation, error_rate=error_rate, prior=prior)
-    return crowd_scores(draws, values, n_images)
 
 
 def ingest_foreign(results: Iterable[Path], foreign: "Foreign", *, n_raters: int = 3) -> "Ingested":
@@ -173,12 +152,3 @@ def _by_method(tables: Iterable[pd.DataFrame]) -> dict[str, dict[int, float]]:
             )
         scores.setdefault(method, {})[int(unit)] = float(estimate)
     return scores
-
-
-def _probabilities(draws: pd.DataFrame) -> pd.DataFrame:
-    if "probability" not in draws:
-        raise AssayError(
-            "bragg_siglip needs the scorer's probability of each input (columns probability{j}, or the "
-            "mapping's `probability: ...`); aggregation=bragg_uniform does without"
-        )
-    return draws[[*PAIR, "probability"]].drop_duplicates(PAIR).rename(columns={"probability": "prior"})

@@ -8,29 +8,49 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.crowd.arrays import FloatArray, is_constant
-from pipeline.crowd.correlation import correlation, drawn_correlation
+from pipeline.crowd.correlation import correlation
+from pipeline.crowd.estimation import PAPER, Estimation, Known, score_of
+from pipeline.crowd.presence import PresenceModel
 from pipeline.errors import AssayError
 
-COLUMNS = ["method", "unit", "description", "estimate", "low", "high", "n_images", "n_ratings", "flags"]
+COLUMNS = [
+    "method", "unit", "description", "estimate", "low", "high", "target", "std_error",
+    "band_low", "band_high", "n_images", "n_ratings", "flags",
+]  # fmt: skip
 PAIR = ["image_id", "description"]
 TEXT = ["method", "unit", "description"]
-STUDY = [*TEXT, "image_id", "activation", "weight", "flags"]
+STUDY = [*TEXT, "image_id", "activation", "probability", "weight", "stratum", "flags"]
 WEIGHT_TOLERANCE = 1e-9
 LIKELY = 0.5
 
 
-def crowd_scores(study: pd.DataFrame, values: pd.DataFrame, n_images: int) -> pd.DataFrame:
-    """Return the scoring table of the importance-corrected estimator, by first appearance.
+def crowd_scores(
+    study: pd.DataFrame,
+    values: pd.DataFrame,
+    n_images: int,
+    *,
+    estimation: Estimation = PAPER,
+    model: PresenceModel | None = None,
+    population: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return the scoring table by an estimator of `pipeline.crowd.estimators`, by first appearance.
 
     study has one row a draw: method, unit, description, image_id, activation (standardised over
     the n_images evaluation images), q, weight, and maybe flags, whose words are kept. values is
     what `aggregate` returns. n_images of the result counts distinct images with ratings, n_ratings
-    the ratings behind them. low and high are null.
-    Flags: `no_interval` always; `unrated_draws` (left out), `no_ratings` (none left: NaN),
-    `constant_activation` and `constant_concept` (NaN), `no_positive` (every value is 0), `no_yes`
-    (nobody said yes to any image), `no_likely_positive` (every value is below 1/2, so the score rests on
-    the priors), and the flags of the values.
-    Raises AssayError where a weight is not 1/(n_images q), or a pair has two values.
+    the ratings behind them. model turns the study's probabilities into predictions, and population
+    (population.parquet: method, unit, description, bin, n_images, probability, activation) has their means
+    over all images; estimators that predict need both. target says what low and high are about (see
+    `pipeline.crowd.estimators.registry.TARGETS`); band_low and band_high are the estimates if the odds
+    before the votes were half or twice as high, null where no prior is used.
+    Flags: `no_interval` where low and high are null; those of `combined`: `rare_or_blind` (the interval is
+    widened) and `leans_on_scorer` (the share of images with the concept is too uncertain);
+    `unrated_draws` (left out), `no_ratings` (none left: NaN), `constant_activation` and
+    `constant_concept` (NaN), `no_positive` (every value is 0), `no_yes` (nobody said yes to any image),
+    `no_likely_positive` (every value is below 1/2, so the score rests on the priors), and the flags of the
+    values.
+    Raises AssayError where a weight is not 1/(n_images q), a pair has two values, or the estimator lacks
+    what it needs.
     """
     _check_weights(study, n_images)
     if (twice := values.duplicated(PAIR)).any():
@@ -41,8 +61,9 @@ def crowd_scores(study: pd.DataFrame, values: pd.DataFrame, n_images: int) -> pd
     votes = values[[*PAIR, "value", "yes", "n_ratings", "flags"]].rename(columns={"flags": "vote_flags"})
     kept = [name for name in STUDY if name in study]
     draws = study[kept].merge(votes, on=PAIR, how="left", validate="m:1")
+    known = Known(estimation, model, population)
     groups = draws.groupby(TEXT, sort=False, observed=True)
-    return _table([_crowd_row(key, group) for key, group in groups])
+    return _table([_crowd_row(key, group, known) for key, group in groups])
 
 
 def correlation_scores(
@@ -75,7 +96,7 @@ def correlation_scores(
     return _table(rows)
 
 
-def _crowd_row(key: Any, draws: pd.DataFrame) -> dict[str, Any]:
+def _crowd_row(key: Any, draws: pd.DataFrame, known: Known) -> dict[str, Any]:
     rated = draws[draws["value"].notna()]
     pairs = rated.drop_duplicates(PAIR)
     flags = {"unrated_draws"} if len(rated) < len(draws) else set()
@@ -83,14 +104,13 @@ def _crowd_row(key: Any, draws: pd.DataFrame) -> dict[str, Any]:
     flags |= _words(pairs["vote_flags"])
     if rated.empty:
         return _row(key, float("nan"), 0, 0, flags | {"no_ratings"})
-    activation, weight, concept = (
-        rated[name].to_numpy(np.float64) for name in ("activation", "weight", "value")
-    )
+    activation, concept = (rated[name].to_numpy(np.float64) for name in ("activation", "value"))
     flags |= {"no_yes"} if not pairs["yes"].any() else set()
     flags |= {"no_likely_positive"} if not (concept >= LIKELY).any() else set()
     flags |= _concept_flags(concept) | ({"constant_activation"} if np.isnan(activation).any() else set())
-    estimate = drawn_correlation(activation, weight, concept)
-    return _row(key, estimate, pairs["image_id"].nunique(), int(pairs["n_ratings"].sum()), flags)
+    found = score_of(key, rated, known)
+    row = _row(key, found.estimate, pairs["image_id"].nunique(), int(pairs["n_ratings"].sum()), flags)
+    return row | found.columns() | {"flags": ";".join(sorted(flags | found.flags))}
 
 
 def _correlation_row(key: Any, activation: FloatArray, concept: FloatArray) -> dict[str, Any]:
@@ -117,6 +137,10 @@ def _row(key: Any, estimate: float, n_images: int, n_ratings: int, flags: set[st
         "estimate": estimate,
         "low": np.nan,
         "high": np.nan,
+        "target": "",
+        "std_error": np.nan,
+        "band_low": np.nan,
+        "band_high": np.nan,
         "n_images": n_images,
         "n_ratings": n_ratings,
     }
@@ -124,7 +148,8 @@ def _row(key: Any, estimate: float, n_images: int, n_ratings: int, flags: set[st
 
 
 def _table(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    types = {"unit": "int64", "estimate": "float64", "low": "float64", "high": "float64"}
+    numbers = ("estimate", "low", "high", "std_error", "band_low", "band_high")
+    types = {"unit": "int64", **dict.fromkeys(numbers, "float64"), "target": "str"}
     counts = {"n_images": "int64", "n_ratings": "int64"}
     texts = {"method": "str", "description": "str", "flags": "str"}
     return pd.DataFrame(rows, columns=COLUMNS).astype(types | counts | texts)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.crowd.aggregation import PRIOR_RANGE, UNIFORM_PRIOR, bragg
+from pipeline.crowd.aggregation.posterior import PRIOR_RANGE, UNIFORM_PRIOR, bragg
 from pipeline.crowd.arrays import FloatArray
 
 LEAST_RATINGS = 2

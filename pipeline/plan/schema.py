@@ -325,6 +325,7 @@ class SimulatedSettings(Settings):
     reward: Annotated[float, Field(ge=0.01), AfterValidator(_cents)] = 0.06
     image_base_url: str | None = None
     attention_checks: Path | None = None
+    error_rate: Literal["gold", "disagreement"] | None = None
 
 
 def _no_table(value: str) -> str:
@@ -338,6 +339,7 @@ class FilesSettings(Settings):
 
     name: Literal["files"]
     study: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"), AfterValidator(_no_table)]
+    error_rate: Literal["gold", "disagreement"] | None = None
 
 
 class AvgSettings(Settings):
@@ -365,6 +367,43 @@ class BraggSiglipSettings(Settings):
 
     name: Literal["bragg_siglip"]
     error_rate: Annotated[float, Field(gt=0, lt=0.5)] = 0.23
+
+
+ErrorRate = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _below_one(value: tuple[float, float]) -> tuple[float, float]:
+    if sum(value) >= 1:
+        raise ValueError("misses and false alarms sum to 1 or more: a yes would speak against the concept")
+    return value
+
+
+class BraggEmSettings(Settings):
+    """Misses, false alarms, and the scorer's recalibration, estimated from the ratings."""
+
+    name: Literal["bragg_em"]
+    error_rate: (
+        Annotated[float, Field(gt=0, lt=0.5)]
+        | Annotated[tuple[ErrorRate, ErrorRate], AfterValidator(_below_one)]
+        | None
+    ) = None
+
+
+class CrowdKitSettings(Settings):
+    """An aggregation of crowd-kit, for comparison."""
+
+    name: Literal["dawid_skene", "glad", "mace"]
+
+
+class EstimatorSettings(Settings):
+    """How a score and its interval are computed from draws and aggregated ratings."""
+
+    name: Literal[
+        "importance", "self_normalised", "horvitz_thompson", "difference", "disattenuated", "combined"
+    ]
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    interval: Literal["delta", "bootstrap"] = "delta"
+    seed: Seed = 0
 
 
 class ScoringSettings(Settings):
@@ -433,9 +472,15 @@ GROUPS: dict[str, Any] = {
     "sampler": Annotated[MgisSettings | UniformSettings | TopSettings, Field(discriminator="name")],
     "crowd": Annotated[SimulatedSettings | FilesSettings, Field(discriminator="name")],
     "aggregation": Annotated[
-        AvgSettings | MajoritySettings | BraggUniformSettings | BraggSiglipSettings,
+        AvgSettings
+        | MajoritySettings
+        | BraggUniformSettings
+        | BraggSiglipSettings
+        | BraggEmSettings
+        | CrowdKitSettings,
         Field(discriminator="name"),
     ],
+    "estimator": EstimatorSettings,
     "scoring": ScoringSettings,
     "evaluation": EvaluationSettings,
     "stats": StatsSettings,

@@ -20,7 +20,7 @@ class Stage:
     opens: paths that the stage opens and whose content upstream keys already cover.
     libraries: distributions whose versions enter the key.
     variants: (config key, package): the module that the key's value names is part of the code.
-    files: project files that are not Python. when: config values that choose this row.
+    files: project files that are not Python. when: config values that choose this row, one or several.
     process: runs in its own process, because it imports torch or much memory.
     together: jobs that differ only in this key share one pass. batch: keys per job at most.
     big: a large intermediate that may go once what follows exists.
@@ -35,7 +35,7 @@ class Stage:
     libraries: tuple[str, ...] = ()
     variants: tuple[tuple[str, str], ...] = ()
     files: tuple[str, ...] = ()
-    when: Mapping[str, str] = field(default_factory=dict)
+    when: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     scope: Literal["point", "sweep"] = "point"
     process: bool = False
     together: str | None = None
@@ -49,8 +49,21 @@ SPEED = ("loader", "device")
 DATASET = (("dataset.name", "pipeline.datasets"),)
 SCORER = (("scorer.name", "pipeline.scorers"),)
 EXPLAINER = (("explainer.name", "pipeline.explainers"),)
-ASKING = ("crowd.inputs_per_task", "crowd.reward", "crowd.image_base_url", "crowd.attention_checks")
-"""How people are asked: it goes into a study at its freeze, and no simulated rater sees it."""
+AGGREGATION = (
+    ("aggregation.name", "pipeline.crowd.aggregation"),
+    ("estimator.name", "pipeline.crowd.estimators"),
+)
+SCORING = ("numpy", "pandas", "scipy")
+CROWD_KIT = ("dawid_skene", "glad", "mace")
+ASKING = (
+    "crowd.inputs_per_task",
+    "crowd.reward",
+    "crowd.image_base_url",
+    "crowd.attention_checks",
+    "crowd.error_rate",
+)
+"""How people are asked, which goes into a study at its freeze, and what is believed of them; no simulated
+rater sees it."""
 
 STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "images": (
@@ -227,9 +240,24 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             libraries=("numpy",),
         ),
         Stage(
-            reads=("scoring", "aggregation"),
+            when={"aggregation.name": CROWD_KIT},
+            reads=("scoring", "aggregation", "estimator"),
             after=("sampling", "crowd"),
-            libraries=("numpy", "pandas", "scipy"),
+            libraries=(*SCORING, "crowd-kit"),
+            variants=AGGREGATION,
+        ),
+        Stage(
+            when={"crowd.error_rate": "gold"},
+            reads=("scoring", "aggregation", "estimator", "crowd.error_rate"),
+            after=("images", "labels", "sampling", "crowd"),
+            libraries=SCORING,
+            variants=AGGREGATION,
+        ),
+        Stage(
+            reads=("scoring", "aggregation", "estimator", "crowd.error_rate"),
+            after=("sampling", "crowd"),
+            libraries=SCORING,
+            variants=AGGREGATION,
         ),
     ),
     "comparison": (
@@ -262,9 +290,13 @@ SWEEP_ENDS = ("comparison", "tracking")
 def stage_for(name: str, config: Mapping[str, Any]) -> Stage:
     """Return the row of `name` that fits a config."""
     for row in STAGES[name]:
-        if all(lookup(config, key) == value for key, value in row.when.items()):
+        if all(lookup(config, key) in _choices(value) for key, value in row.when.items()):
             return row
     raise AssayError(f"no row of the stage {name!r} fits this config; see pipeline/plan/stages.py")
+
+
+def _choices(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def lookup(config: Mapping[str, Any], dotted: str) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.crowd.aggregation import ERROR_RATE, PAIR
+from pipeline.crowd.aggregation.posterior import ERROR_RATE
+from pipeline.crowd.aggregation.votes import PAIR
 from pipeline.crowd.simulated import simulate
 from pipeline.crowd.stopping import n_asked, stop_prior
 from pipeline.crowd.truth import concept_truth

@@ -6,16 +6,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pipeline.crowd.aggregation import aggregate
-from pipeline.crowd.scores import correlation_scores, crowd_scores
+from pipeline.crowd.aggregation.votes import PAIR
+from pipeline.crowd.agreement import error_rate_from_disagreement, error_rates_from_gold
+from pipeline.crowd.estimation import Estimation
+from pipeline.crowd.rescoring import ErrorRate, rescored
+from pipeline.crowd.scores import correlation_scores
 from pipeline.crowd.truth import concept_truth
+from pipeline.errors import AssayError
 from pipeline.files import read_json
 from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
+LIKELY = 0.5
+
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
-    """Write scoring.parquet and scoring.csv: method, unit, description, estimate, low, high, counts, flags.
+    """Write scoring.parquet and scoring.csv: `pipeline.crowd.scores.COLUMNS`.
 
     A unit that its method gave no text has a row too: NaN, flag `no_explanation`.
     """
@@ -27,8 +33,8 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
             "unit": unexplained["unit"],
             "description": "",
             "estimate": np.nan,
-            "low": np.nan,
-            "high": np.nan,
+            **dict.fromkeys(("low", "high", "std_error", "band_low", "band_high"), np.nan),
+            "target": "",
             "n_images": 0,
             "n_ratings": 0,
             "flags": "no_explanation;no_interval",
@@ -42,18 +48,69 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
 
 
 def _from_people(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    study = read_table(inputs["sampling"] / "study.parquet")
-    facts = read_json(inputs["sampling"] / "facts.json")
+    folder = inputs["sampling"]
+    study = read_table(folder / "study.parquet")
     ratings = read_table(inputs["crowd"] / "ratings.parquet")
     settings = dict(config["aggregation"])
-    method = settings.pop("name")
-    if method == "bragg_siglip":
-        priors = study[["image_id", "description", "probability"]].drop_duplicates(
-            ["image_id", "description"]
+    name = settings.pop("name")
+    rate = _error_rate(config, inputs, study, ratings, name)
+    if rate is not None:
+        settings["error_rate"] = rate
+    scores = rescored(
+        study,
+        ratings,
+        read_json(folder / "facts.json")["n_images"],
+        name,
+        estimation=Estimation(**config["estimator"]),
+        population=read_table(path) if (path := folder / "population.parquet").exists() else None,
+        **settings,
+    )
+    return scores, read_table(folder / "undrawn.parquet")
+
+
+def _error_rate(
+    config: dict[str, Any], inputs: dict[str, Path], study: pd.DataFrame, ratings: pd.DataFrame, name: str
+) -> ErrorRate:
+    """Return the error rate that crowd.error_rate asks for; None to leave it to the aggregation.
+
+    bragg_em takes misses and false alarms apart; bragg_uniform and bragg_siglip take one rate, the share of
+    all ratings that are wrong.
+    """
+    source = config["crowd"].get("error_rate")
+    if source is None:
+        return None
+    if source == "disagreement":
+        return _usable(source, error_rate_from_disagreement(ratings))
+    found = error_rates_from_gold(ratings, _gold(inputs, study))
+    counts = found.counts
+    if name != "bragg_em":
+        n_wrong, n_rated = counts.n_missed + counts.n_alarmed, counts.n_present + counts.n_absent
+        return _usable(source, (n_wrong + 0.5) / (n_rated + 1) if n_rated else float("nan"))
+    if counts.reasons:
+        raise AssayError(f"crowd.error_rate=gold: {'; '.join(counts.reasons)}; give crowd.error_rate=null")
+    return found.miss, found.false_alarm
+
+
+def _usable(source: str, rate: float) -> float:
+    if not 0 < rate < LIKELY:
+        raise AssayError(
+            f"crowd.error_rate={source} finds {rate:.3g}, and an error rate is between 0 and .5; "
+            "give crowd.error_rate=null and aggregation.error_rate a number"
         )
-        settings["prior"] = priors.rename(columns={"probability": "prior"})
-    values = aggregate(ratings, method, **settings)
-    return crowd_scores(study, values, facts["n_images"]), read_table(inputs["sampling"] / "undrawn.parquet")
+    return rate
+
+
+def _gold(inputs: dict[str, Path], study: pd.DataFrame) -> pd.DataFrame:
+    """Return image_id, description, answer of the study's pairs whose text the attributes express."""
+    images = read_table(inputs["images"] / "images.parquet")["image_id"]
+    row_of = pd.Series(range(len(images)), index=images)
+    pairs = study[PAIR].drop_duplicates(ignore_index=True)
+    texts = pairs["description"].unique().tolist()
+    truths = pd.DataFrame(_truths(inputs, texts), columns=texts)
+    rows = row_of.loc[pairs["image_id"]].to_numpy()
+    columns = pd.Index(texts).get_indexer(pairs["description"])
+    answers = pairs.assign(answer=truths.to_numpy()[rows, columns])
+    return answers[answers["answer"].notna()]
 
 
 def _from_images(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 Row = dict[str, object]
 
-PROTOCOL = ("aggregation", "crowd", "evaluation", "numerics", "sampler", "scorer", "scoring")
+PROTOCOL = ("aggregation", "crowd", "estimator", "evaluation", "numerics", "sampler", "scorer", "scoring")
 POOLED = "all"
 NEGLIGIBLE = 1e-12
 

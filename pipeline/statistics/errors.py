@@ -9,7 +9,7 @@ from pipeline.errors import AssayError
 from pipeline.statistics.cells import NEGLIGIBLE, POOLED, Group, Row, among, described, joined_flags
 from pipeline.statistics.intervals import Floats
 
-TRUTH_IGNORES = ("aggregation", "crowd", "sampler", "scorer", "scoring")
+TRUTH_IGNORES = ("aggregation", "crowd", "estimator", "sampler", "scorer", "scoring")
 ERROR_COLUMNS = (
     "method", "n_pairs", "n_zero", "n_missing", "mae", "bias", "rce_median", "n_large", "rce_large", "rce",
     "flags",

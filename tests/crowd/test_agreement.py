@@ -110,3 +110,15 @@ def test_ratings_may_be_numbers():
     assert krippendorff_alpha(ratings.assign(rating=ratings["rating"].astype(int))) == krippendorff_alpha(
         ratings
     )
+
+
+@given(VOTES, st.sampled_from(["str", "category"]))
+def test_ids_may_be_categories(votes, kind):
+    ratings = table(votes)
+    ids = dict.fromkeys(["image_id", "description", "worker"], kind)
+    assert worker_agreement(ratings.astype(ids)) == pytest.approx(worker_agreement(ratings), nan_ok=True)
+    assert pairwise_agreement(ratings.astype(ids)) == pytest.approx(literal_agreement(votes), nan_ok=True)
+
+
+def test_workers_come_by_first_appearance():
+    assert list(worker_agreement(columns("01", "00", "11").iloc[::-1])) == ["w2", "w1", "w0"]

@@ -111,7 +111,12 @@ def staged(study: FrozenStudy, results: Path, part: str, aggregation: str, folde
     ratings.merge(own[["image_id", "description"]].drop_duplicates()).to_parquet(
         folder / "crowd/ratings.parquet"
     )
-    config = {"scoring": {"name": "crowd"}, "aggregation": {"name": aggregation, **AGGREGATIONS[aggregation]}}
+    config = {
+        "scoring": {"name": "crowd"},
+        "aggregation": {"name": aggregation, **AGGREGATIONS[aggregation]},
+        "estimator": {"name": "importance"},
+        "crowd": {},
+    }
     inputs = {"sampling": folder / "sampling", "crowd": folder / "crowd"}
     scoring.run(config, inputs, folder / "out")
     table = pd.read_parquet(folder / "out" / "scoring.parquet")

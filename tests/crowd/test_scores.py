@@ -5,13 +5,12 @@ import pytest
 from pipeline.crowd import aggregate, importance_correlation, proposal
 from pipeline.crowd.arrays import standardised
 from pipeline.crowd.correlation import correlation, importance_weights
-from pipeline.crowd.scores import correlation_scores, crowd_scores
+from pipeline.crowd.scores import COLUMNS, correlation_scores, crowd_scores
 from pipeline.crowd.simulated import simulate
 from pipeline.errors import AssayError
 from pipeline.seeds import generator
 
 N_IMAGES = 80
-COLUMNS = ["method", "unit", "description", "estimate", "low", "high", "n_images", "n_ratings", "flags"]
 RNG = np.random.default_rng(0)
 ACTIVATIONS = RNG.random((N_IMAGES, 3)) ** 3
 PROBABILITY = RNG.random(N_IMAGES)
@@ -56,14 +55,16 @@ def test_crowd_scores_are_the_public_estimator_to_the_bit():
         assert estimate == importance_correlation(ACTIVATIONS[:, unit], Q[unit], draws, concept[draws])
 
 
-def test_images_and_ratings_are_counted_once_and_intervals_are_null():
+def test_images_and_ratings_are_counted_once_and_intervals_are_of_the_rated_target():
     table = crowd_scores(study(), values(), N_IMAGES)
     distinct = [len(set(DRAWS[unit])) for unit in (2, 0)]
     assert min(30 - n for n in distinct) > 0
     assert table["n_images"].tolist() == distinct
     assert table["n_ratings"].tolist() == [3 * n for n in distinct]
-    assert table[["low", "high"]].isna().all(axis=None)
-    assert table["flags"].tolist() == ["no_interval"] * 2
+    assert (table["low"] < table["estimate"]).all()
+    assert (table["estimate"] < table["high"]).all()
+    assert table["target"].tolist() == ["rated"] * 2
+    assert table["flags"].tolist() == [""] * 2
 
 
 def test_order_of_the_aggregated_values_does_not_matter():
@@ -80,7 +81,7 @@ def test_unrated_draws_are_left_out_and_flagged():
     expected = importance_correlation(ACTIVATIONS[:, 0], Q[0], kept, values()["value"].to_numpy()[kept])
     assert table["estimate"].tolist() == [expected]
     assert table["n_images"].tolist() == [len(set(kept))]
-    assert table["flags"].tolist() == ["no_interval;unrated_draws"]
+    assert table["flags"].tolist() == ["unrated_draws"]
 
 
 def test_a_unit_without_ratings_is_nan_and_flagged():
@@ -115,7 +116,7 @@ def test_flags_of_the_study_and_of_the_drawn_values_are_summarised():
     table.loc[DRAWS[0][1], "flags"] = "tie;prior_decides"
     table.loc[next(i for i in range(N_IMAGES) if i not in DRAWS[0]), "flags"] = "elsewhere"
     scores = crowd_scores(study((0,)).assign(flags="uniform_proposal"), table, N_IMAGES)
-    assert scores["flags"].tolist() == ["no_interval;prior_decides;tie;uniform_proposal"]
+    assert scores["flags"].tolist() == ["prior_decides;tie;uniform_proposal"]
 
 
 def test_a_study_of_other_images_is_refused():

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from ingest_formats import Answer, make_study, mturk_csv, table_bytes
 
-from pipeline.crowd.aggregation import METHODS, aggregate
+from pipeline.crowd.aggregation import PAPER_METHODS, aggregate
 from pipeline.crowd.simulated import simulate
 
 STUDY = make_study(["red", 'a "cat", <b>'], width=15, n_images=40)
@@ -41,7 +41,7 @@ def test_ratings_and_what_follows_equal_the_direct_simulation(ingested, data):
     direct = DIRECT[CONTENT].sort_values(order, ignore_index=True)
     pd.testing.assert_frame_equal(ratings[CONTENT], direct)
     prior = PAIRS.assign(prior=0.3)
-    for method in METHODS:
+    for method in PAPER_METHODS:
         given = prior if method == "bragg_siglip" else None
         pd.testing.assert_frame_equal(
             aggregate(ratings, method, prior=given), aggregate(direct, method, prior=given)

@@ -65,5 +65,11 @@ def test_scoring_from_people(inputs, tmp_path, aggregation):
     sampling.run({"sampler": sampler, "evaluation": {"split": "test"}}, inputs, inputs["sampling"])
     people = {"name": "simulated", "n_raters": 3, "miss": 0.1, "false_alarm": 0.1, "seed": 0}
     crowd.run({"crowd": people}, inputs, inputs["crowd"])
-    scoring.run({"scoring": {"name": "crowd"}, "aggregation": aggregation}, inputs, tmp_path)
+    config = {
+        "scoring": {"name": "crowd"},
+        "aggregation": aggregation,
+        "estimator": {"name": "importance"},
+        "crowd": {},
+    }
+    scoring.run(config, inputs, tmp_path)
     checked(tmp_path)
