@@ -98,11 +98,12 @@ def _holding(drawn: Drawn, folder: Path) -> Drawn:
 
 
 def _drawn(prepared: Prepared) -> Drawn:
-    draws, undrawn, images = [], [], []
+    draws, undrawn, population, images = [], [], [], []
     facts: dict[str, Any] = {}
     for part, (point, sampling) in _parts(prepared).items():
         draws.append(pd.read_parquet(sampling / "study.parquet").assign(part=part))
         undrawn.append(pd.read_parquet(sampling / "undrawn.parquet").assign(part=part))
+        population.append(pd.read_parquet(sampling / "population.parquet").assign(part=part))
         facts[part] = read_json(sampling / "facts.json") | {"sampling_key": sampling.name}
         facts[part] |= {"origin": _origin(prepared, point), "settings": drawn_settings(point.values)}
         images.append(_images(prepared, point))
@@ -113,6 +114,7 @@ def _drawn(prepared: Prepared) -> Drawn:
     return Drawn(
         pd.concat(draws, ignore_index=True),
         pd.concat(undrawn, ignore_index=True),
+        pd.concat(population, ignore_index=True),
         facts,
         _one_each(images, wanted),
         checks,
@@ -235,9 +237,23 @@ def _extended(old: FrozenStudy, new: Drawn) -> Drawn:
     return Drawn(
         draws,
         pd.concat([undrawn, left], ignore_index=True),
+        _joined_population(old, new),
         new.facts | old_facts,
         _one_each([images], {*draws["image_id"], *checks["image_id"]}),
         checks,
+    )
+
+
+def _joined_population(old: FrozenStudy, new: Drawn) -> pd.DataFrame:
+    """Return what both know of all images; empty where the old study was frozen without."""
+    path = old.folder / "population.parquet"
+    if not path.is_file():
+        return new.population.head(0)
+    had = pd.read_parquet(path)
+    known = pd.MultiIndex.from_frame(had[PART_AND_UNIT])
+    return pd.concat(
+        [had, new.population[~pd.MultiIndex.from_frame(new.population[PART_AND_UNIT]).isin(known)]],
+        ignore_index=True,
     )
 
 

@@ -147,7 +147,7 @@ class _Cells:
 def _cells(probability: ArrayLike, yes: ArrayLike, n_ratings: ArrayLike, weight: ArrayLike) -> _Cells:
     score, w = _logits(probability), np.asarray(weight, dtype=np.float64)
     said, total = np.asarray(yes, dtype=np.int64), np.asarray(n_ratings, dtype=np.int64)
-    code, size = bin_of(score), int(total.max(initial=0)) + 1
+    code, size = _bins(score), int(total.max(initial=0)) + 1
     code = (code * size + said) * size + (total - said)
     length = N_BINS * size * size
     n = np.bincount(code, minlength=length).astype(np.float64)
@@ -163,8 +163,12 @@ def _cells(probability: ArrayLike, yes: ArrayLike, n_ratings: ArrayLike, weight:
     )
 
 
-def bin_of(score: FloatArray) -> IntArray:
-    """Return the bin, 0 to N_BINS - 1, of each logit."""
+def logit_bins(probability: ArrayLike) -> IntArray:
+    """Return the bin, 0 to N_BINS - 1, of each probability: equal widths in the logit."""
+    return _bins(_logits(probability))
+
+
+def _bins(score: FloatArray) -> IntArray:
     low, high = LOGITS
     place = (score - low) * (N_BINS / (high - low))
     return np.clip(place.astype(np.int64), 0, N_BINS - 1)

@@ -26,6 +26,37 @@ def proposal(activation: ArrayLike, probability: ArrayLike, uniform_share: float
     return np.asarray((1 - uniform_share) * (product / product.sum()) + uniform_share / len(a))
 
 
+def active_proposal(
+    activation: ArrayLike, probability: ArrayLike, uniform_share: float = 0.1, floor: float = 0.1
+) -> FloatArray:
+    """Return q (N,) of active sampling; it sums to 1.
+
+    q is proportional to |g| sqrt(s (1 - s) + floor mu), then mixed with `uniform_share` of the uniform.
+    s (N,) is the probability, mu its mean, rho its correlation with the standardised activation abar, and
+    g = abar - rho (1 - 2 mu) / (2 sqrt(mu (1 - mu))) is what one image's presence moves in the correlation
+    of a 0/1 presence. floor: the share of the base rate that the scorer may be blind to; without it
+    such images are hardly ever drawn. Where `uniform_reasons` gives a reason, q is uniform. Raises
+    AssayError as `proposal` does, and for a negative floor.
+    Source: Neyman's allocation for the difference estimator; T. Zrnic and E. Candès, "Active statistical
+    inference" (arXiv 2403.03208), with the floor ours.
+    """
+    a = vector("activation", activation)
+    s = vector("probability", probability, len(a))
+    if not 0 < uniform_share <= 1:
+        raise AssayError(f"uniform_share is {uniform_share}; it must be in (0, 1]")
+    if not floor >= 0:
+        raise AssayError(f"floor is {floor}; it must be 0 or more")
+    if uniform_reasons(a, s):
+        return np.full(len(a), 1 / len(a))
+    abar, mu = standardised(a), float(s.mean())
+    rho = float(np.mean(abar * standardised(s)))
+    moved = np.abs(abar - rho * (1 - 2 * mu) / (2 * np.sqrt(mu * (1 - mu))))
+    score = moved * np.sqrt(np.maximum(s * (1 - s), 0) + floor * mu)
+    total = score.sum()
+    share = score / total if total > 0 else np.full(len(a), 1 / len(a))
+    return np.asarray((1 - uniform_share) * share + uniform_share / len(a))
+
+
 def uniform_reasons(activation: ArrayLike, probability: ArrayLike) -> tuple[str, ...]:
     """Return why the proposal falls back to uniform, as flags; () where it does not.
 

@@ -20,6 +20,8 @@ from pipeline.plan.validation import Validated
 
 Inputs = dict[str, str | list[str]]
 SCORER_FILES = ("open_clip_config.json", "tokenizer.json", "tokenizer_config.json")
+OPTIONAL = ("population.parquet",)
+"""Files that studies frozen by older versions do not have."""
 AWAITED = "awaited"
 """What stands for the checksum of ratings that people have not given yet."""
 
@@ -148,7 +150,7 @@ class Slicer:
         return replace(part, code=self.code(name, stage, point.values, slice_))
 
     def _add_study(self, stage: Stage, point: Validated, part: Part) -> None:
-        """Add the files of a frozen study; ratings that are not there yet are AWAITED."""
+        """Add the files of a frozen study: ratings not there yet are AWAITED, OPTIONAL files may lack."""
         if not stage.study:
             return
         name = lookup(point.values, "crowd.study")
@@ -159,6 +161,8 @@ class Slicer:
             )
         for file in stage.study:
             key = f"crowd.study.{file.split('.')[0]}"
+            if file in OPTIONAL and not (folder / file).is_file():
+                continue
             part.paths[key] = str(folder / file)
             there = (folder / file).is_file() or file != "ratings.parquet"
             part.files[key] = file_checksum(self._memory, folder / file, key) if there else AWAITED

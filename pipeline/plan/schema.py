@@ -281,21 +281,48 @@ class RandomSettings(Settings):
 
 
 # --- sampling, people, scores ------------------------------------------------------------------
-class MgisSettings(Settings):
+class DrawingSettings(Settings):
+    """Draws with or without replacement; coordinated: methods' draws for one unit share images."""
+
+    n_inputs: Count
+    seed: Seed = 0
+    replacement: bool = True
+    coordinated: bool = False
+
+    @model_validator(mode="after")
+    def _coordinated(self) -> Self:
+        if self.coordinated and self.replacement:
+            raise ValueError("coordinated draws are without replacement: give sampler.replacement=false")
+        return self
+
+
+class MgisSettings(DrawingSettings):
     """Importance sampling by |activation x probability| mixed with uniform."""
 
     name: Literal["mgis"]
-    n_inputs: Count
-    seed: Seed = 0
     uniform_share: Annotated[float, Field(gt=0, le=1)] = 0.2
 
 
-class UniformSettings(Settings):
+class ActiveSettings(DrawingSettings):
+    """Where the scorer is unsure and the answer moves the correlation, mixed with uniform."""
+
+    name: Literal["active"]
+    uniform_share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    floor: Annotated[float, Field(ge=0)] = 0.1
+
+
+class StratifiedSettings(DrawingSettings):
+    """Strata of the active score, the most draws where it is highest."""
+
+    name: Literal["stratified"]
+    n_strata: Count = 10
+    floor: Annotated[float, Field(ge=0)] = 0.1
+
+
+class UniformSettings(DrawingSettings):
     """Every image equally likely."""
 
     name: Literal["uniform"]
-    n_inputs: Count
-    seed: Seed = 0
 
 
 class TopSettings(Settings):
@@ -469,7 +496,10 @@ GROUPS: dict[str, Any] = {
     "explainer": Annotated[
         CsvSettings | ClipDissectSettings | TopConceptSettings | RandomSettings, Field(discriminator="name")
     ],
-    "sampler": Annotated[MgisSettings | UniformSettings | TopSettings, Field(discriminator="name")],
+    "sampler": Annotated[
+        MgisSettings | ActiveSettings | StratifiedSettings | UniformSettings | TopSettings,
+        Field(discriminator="name"),
+    ],
     "crowd": Annotated[SimulatedSettings | FilesSettings, Field(discriminator="name")],
     "aggregation": Annotated[
         AvgSettings

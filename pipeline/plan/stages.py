@@ -194,7 +194,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         Stage(
             when={"crowd.name": "files"},
             reads=("dataset.name", "model.arch", "layer", "explainer.name", "explainer.method"),
-            study=("study.parquet", "undrawn.parquet", "facts.json"),
+            study=("study.parquet", "undrawn.parquet", "facts.json", "population.parquet"),
             libraries=("pandas",),
         ),
         Stage(

@@ -11,6 +11,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pipeline.errors import AssayError
 from pipeline.plan.schema import GROUPS
 
+OF_TRUTH = ("combined", "disattenuated")
+POSTERIORS = ("bragg_em", "bragg_siglip")
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Say which known words are nearest to `word`, or list a few."""
@@ -137,7 +140,8 @@ def _fields(group: str, inside: list[str]) -> set[str]:
 
 
 def _crosswise(values: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what is wrong between groups: labels that judge what was made from them."""
+    """Yield what is wrong between groups: labels that judge their own products, estimators without priors."""
+    yield from _estimator(values)
     evaluation = values["evaluation"]["split"]
     uses = {f"the explainer (explainer.split={split})": split for split in _splits_of(values["explainer"])}
     if values["scoring"]["name"] != "oracle":
@@ -160,3 +164,13 @@ def _scorer_uses(scorer: Mapping[str, Any]) -> dict[str, str]:
     if scorer["calibration"]["source"] == "fitted":
         uses["the scorer's calibration"] = scorer["calibration"]["split"]
     return uses
+
+
+def _estimator(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield why the estimator cannot work with the aggregation."""
+    name, aggregation = values["estimator"]["name"], values["aggregation"]["name"]
+    if values["scoring"]["name"] == "crowd" and name in OF_TRUTH and aggregation not in POSTERIORS:
+        yield (
+            f"estimator={name}: it estimates the truth from posteriors, and aggregation={aggregation} gives "
+            f"none that use the scorer; take aggregation={' or '.join(POSTERIORS)}, or estimator=difference"
+        )

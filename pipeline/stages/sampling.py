@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.crowd.arrays import standardised
 from pipeline.crowd.correlation import importance_weights
+from pipeline.crowd.population import population_bins
 from pipeline.crowd.samplers.registry import sampler
 from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
@@ -30,14 +31,20 @@ COLUMNS = (
     "q",
     "weight",
     "multiplicity",
+    "stratum",
+    "inclusion",
     "flags",
 )
 
+TEXT = ["method", "unit", "description"]
+POPULATION = [*TEXT, "bin", "n_images", "probability", "activation", "product", "square"]
+
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
-    """Write study.parquet (a row a draw), undrawn.parquet (units without a text) and facts.json.
+    """Write study.parquet, undrawn.parquet, population.parquet and facts.json.
 
-    With ratings of people they are copied from the frozen study: nothing is drawn anew.
+    A row a draw; a row a unit without a text; and what is known of all images of each unit and text. With
+    ratings of people they are copied from the frozen study: nothing is drawn anew.
     """
     if "study" in config.get("crowd", {}):
         return copy_part(config, output)
@@ -53,7 +60,9 @@ def copy_part(config: dict[str, Any], output: Path) -> list[str]:
         raise AssayError(
             f"{paths['facts'].parent} has no part {part}; it has {', '.join(sorted(facts['parts']))}"
         )
-    for name in ("study", "undrawn"):
+    for name in ("study", "undrawn", "population"):
+        if name not in paths:
+            continue  # a study frozen before this file existed
         table = read_table(paths[name])
         own = table[table["part"] == part].drop(columns="part").reset_index(drop=True)
         write_table(own, output / f"{name}.parquet")
@@ -70,22 +79,28 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     probabilities = read_array(inputs["probabilities"] / "probabilities.npy")
     activations = layer_array(inputs["activations"])
     image_ids = read_table(inputs["splits"] / "splits.parquet")["image_id"].to_numpy()[rows]
-    studies = [
-        draw_unit(
-            row,
-            image_ids,
-            np.asarray(activations[rows, row["unit"]], dtype=np.float64),
-            np.asarray(probabilities[rows, texts.index(row["description"])], dtype=np.float64),
-            config["sampler"],
-            place_of(config),
+    studies, populations = [], []
+    for row in explanations[TEXT].to_dict("records"):
+        activation = np.asarray(activations[rows, row["unit"]], dtype=np.float64)
+        probability = np.asarray(probabilities[rows, texts.index(row["description"])], dtype=np.float64)
+        studies.append(
+            draw_unit(row, image_ids, activation, probability, config["sampler"], place_of(config))
         )
-        for row in explanations[["method", "unit", "description"]].to_dict("records")
-    ]
+        bins = population_bins(standardised(activation), probability)
+        populations.append(bins.assign(**{name: row[name] for name in TEXT})[POPULATION])
     study = pd.concat(studies, ignore_index=True) if studies else pd.DataFrame(columns=list(COLUMNS))
     write_table(study, output / "study.parquet")
+    population = pd.concat(populations, ignore_index=True) if studies else pd.DataFrame(columns=POPULATION)
+    write_table(population, output / "population.parquet")
     write_table(read_table(inputs["explanations"] / "unexplained.parquet"), output / "undrawn.parquet")
     write_json(
-        output / "facts.json", {"n_images": len(rows), "split": split, "sampler": config["sampler"]["name"]}
+        output / "facts.json",
+        {
+            "n_images": len(rows),
+            "split": split,
+            "sampler": config["sampler"]["name"],
+            "coordinated": bool(config["sampler"].get("coordinated")),
+        },
     )
     fallen = study.loc[study["flags"].str.contains("uniform_proposal"), "unit"].nunique()
     return (
@@ -106,10 +121,12 @@ def draw_unit(
     """Return one unit's draws over N evaluation images, activation standardised over them.
 
     The stream depends on (sampler.seed, `place`: model and layer, method, unit), so no
-    other unit or method moves it. A constant activation is NaN in the study.
+    other unit or method moves it; on no method where draws are `coordinated`, so that the methods' draws
+    for a unit share images. A constant activation is NaN in the study.
     """
     draw = sampler(settings["name"])
-    rng = generator(settings["seed"], "sampling", place, row["method"], row["unit"])
+    whose = (row["unit"],) if settings.get("coordinated") else (row["method"], row["unit"])
+    rng = generator(settings["seed"], "sampling", place, *whose)
     options = {name: value for name, value in settings.items() if name not in ("name", "seed")}
     draws = draw(activation, probability, rng, **keywords(draw, options))
     index = draws.indices
@@ -124,6 +141,8 @@ def draw_unit(
             "q": draws.q[index],
             "weight": importance_weights(draws.q[index], len(image_ids)),
             "multiplicity": counts[index],
+            "stratum": 0 if draws.stratum is None else draws.stratum,
+            "inclusion": np.nan if draws.inclusion is None else draws.inclusion,
             "flags": ";".join(draws.flags),
         },
         columns=list(COLUMNS),

@@ -25,12 +25,13 @@ IMAGE_COLUMNS = ("image_id", "checksum", "file", "url", "synset", "source", "pat
 class Drawn:
     """What a study is made from.
 
-    draws and undrawn carry `part`; facts by part; images has image_id, checksum, source, path,
+    draws, undrawn and population carry `part`; facts by part; images has image_id, checksum, source, path,
     member, root and synset; checks (attention checks) has image_id, description and answer.
     """
 
     draws: pd.DataFrame
     undrawn: pd.DataFrame
+    population: pd.DataFrame
     facts: Mapping[str, Any]
     images: pd.DataFrame
     checks: pd.DataFrame
@@ -120,6 +121,8 @@ def _write(
 ) -> None:
     drawn.draws.to_parquet(folder / "study.parquet", index=False)
     drawn.undrawn.to_parquet(folder / "undrawn.parquet", index=False)
+    if len(drawn.population):
+        drawn.population.to_parquet(folder / "population.parquet", index=False)
     write_settings(folder / "settings.json", settings)
     for name, table in (("inputs", inputs), ("tasks", tasks), ("images", images)):
         _write_csv(table, folder / f"{name}.csv")

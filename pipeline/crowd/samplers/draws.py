@@ -11,12 +11,16 @@ class Draws:
     """Images drawn for one unit and text.
 
     q (N,) is each image's chance in one draw; indices (n,) are the drawn images, repeats included,
-    in the order of drawing; flags are words for the scoring table.
+    in the order of drawing; flags are words for the scoring table. stratum (n,): the stratum of each
+    draw, None for one. inclusion (n,): the chance of each drawn image to be in the sample, None with
+    replacement; q is then inclusion / n.
     """
 
     q: FloatArray
     indices: IntArray
     flags: tuple[str, ...] = ()
+    stratum: IntArray | None = None
+    inclusion: FloatArray | None = None
 
 
 def check_n_inputs(n_inputs: int) -> None:

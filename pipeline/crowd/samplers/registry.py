@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from pipeline.crowd.samplers.draws import Draws
 from pipeline.errors import AssayError
 
-NAMES = ("mgis", "top", "uniform")
+NAMES = ("active", "mgis", "stratified", "top", "uniform")
 
 
 class Sampler(Protocol):
