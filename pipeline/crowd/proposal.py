@@ -27,16 +27,21 @@ def proposal(activation: ArrayLike, probability: ArrayLike, uniform_share: float
 
 
 def active_proposal(
-    activation: ArrayLike, probability: ArrayLike, uniform_share: float = 0.1, floor: float = 0.1
+    activation: ArrayLike,
+    probability: ArrayLike,
+    uniform_share: float = 0.1,
+    floor: float = 0.1,
+    mgis_share: float = 0.5,
 ) -> FloatArray:
     """Return q (N,) of active sampling; it sums to 1.
 
-    q is proportional to |g| sqrt(s (1 - s) + floor mu), then mixed with `uniform_share` of the uniform.
-    s (N,) is the probability, mu its mean, rho its correlation with the standardised activation abar, and
+    q is (1 - mgis_share) times what is proportional to |g| sqrt(s (1 - s) + floor mu), plus mgis_share times
+    what is proportional to MG-IS's |abar sbar|, then mixed with `uniform_share` of the uniform. s (N,) is the probability, mu its mean, rho its correlation with the standardised activation abar, and
     g = abar - rho (1 - 2 mu) / (2 sqrt(mu (1 - mu))) is what one image's presence moves in the correlation
     of a 0/1 presence. floor: the share of the base rate that the scorer may be blind to; without it
-    such images are hardly ever drawn. Where `uniform_reasons` gives a reason, q is uniform. Raises
-    AssayError as `proposal` does, and for a negative floor.
+    such images are hardly ever drawn. MG-IS's part is for images that an over-confident scorer is sure of.
+    Where `uniform_reasons` gives a reason, q is uniform. Raises
+    AssayError as `proposal` does, for a negative floor, and for an mgis_share outside [0, 1].
     Source: Neyman's allocation for the difference estimator; T. Zrnic and E. Candès, "Active statistical
     inference" (arXiv 2403.03208), with the floor ours.
     """
@@ -46,6 +51,8 @@ def active_proposal(
         raise AssayError(f"uniform_share is {uniform_share}; it must be in (0, 1]")
     if not floor >= 0:
         raise AssayError(f"floor is {floor}; it must be 0 or more")
+    if not 0 <= mgis_share <= 1:
+        raise AssayError(f"mgis_share is {mgis_share}; it must be in [0, 1]")
     if uniform_reasons(a, s):
         return np.full(len(a), 1 / len(a))
     abar, mu = standardised(a), float(s.mean())
@@ -54,6 +61,9 @@ def active_proposal(
     score = moved * np.sqrt(np.maximum(s * (1 - s), 0) + floor * mu)
     total = score.sum()
     share = score / total if total > 0 else np.full(len(a), 1 / len(a))
+    if mgis_share:
+        product = np.abs(abar * standardised(s))
+        share = (1 - mgis_share) * share + mgis_share * product / product.sum()
     return np.asarray((1 - uniform_share) * share + uniform_share / len(a))
 
 

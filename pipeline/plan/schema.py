@@ -308,6 +308,7 @@ class ActiveSettings(DrawingSettings):
 
     name: Literal["active"]
     uniform_share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    mgis_share: Fraction = 0.5
     floor: Annotated[float, Field(ge=0)] = 0.1
 
 

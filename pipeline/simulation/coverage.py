@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from pipeline.crowd.arrays import FloatArray, IntArray
@@ -16,7 +17,7 @@ from pipeline.crowd.population import population_bins
 from pipeline.crowd.presence import N_BINS, fit_presence, population_of
 from pipeline.crowd.proposal import active_proposal
 from pipeline.seeds import generator
-from pipeline.simulation.raters import RATERS, votes
+from pipeline.simulation.raters import RATERS, keys, votes
 from pipeline.simulation.worlds import CALIBRATIONS, N_IMAGES, Pair, synthetic_pair
 
 FREQUENCIES = (0.1, 0.01, 0.001)
@@ -98,7 +99,7 @@ def _drawn_pair(pair: Pair, rng: np.random.Generator) -> tuple[object, ...]:
 
 def _study(drawn: _Drawn, raters: str, rng: np.random.Generator) -> FloatArray:
     """Return rho, estimate, low, high, flagged, leaning, then the paper's estimate, low, high: (9, P)."""
-    yes = votes(drawn.present > 0, drawn.image, N_RATERS, RATERS[raters], rng)
+    yes = votes(drawn.present > 0, drawn.image, N_RATERS, RATERS[raters], keys(rng, len(drawn.rho)))
     n_ratings = np.full(yes.shape, N_RATERS)
     weight = drawn.weight / drawn.weight.mean(axis=1, keepdims=True)
     model = fit_presence(*(part.ravel() for part in (drawn.probability, yes, n_ratings, weight)))
@@ -115,7 +116,9 @@ def _study(drawn: _Drawn, raters: str, rng: np.random.Generator) -> FloatArray:
     ).astype(np.float64)
 
 
-def _paper(drawn: _Drawn, yes: IntArray, *, perfect: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _paper(
+    drawn: _Drawn, yes: NDArray[np.int8], *, perfect: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     from pipeline.crowd.aggregation.posterior import ERROR_RATE, PRIOR_RANGE, bragg
 
     if perfect:

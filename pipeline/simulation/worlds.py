@@ -62,24 +62,26 @@ def synthetic_pair(
 
 
 def pair_of(activation: FloatArray, probability: FloatArray, present: NDArray[np.bool_]) -> Pair:
-    """Return the pair of activation, probability and presence, (N,) each; rho is NaN where one is constant."""
+    """Return the pair of activation, probability and presence, (N,) each; rho NaN where one is constant."""
     abar, mu = standardised(activation), float(present.mean())
     with np.errstate(invalid="ignore", divide="ignore"):
         rho = float(np.mean(abar * present) / np.sqrt(mu * (1 - mu)))
     return Pair(abar, probability, present, rho)
 
 
-def synthetic_world(n_pairs: int, seed: int, n_images: int = N_IMAGES) -> Iterator[Pair]:
-    """Yield pairs whose concepts are on .001 to .1 of the images, log-uniform, the calibrations in turn.
+def synthetic_world(
+    n_pairs: int, seed: int, calibration: str = "calibrated", n_images: int = N_IMAGES
+) -> Iterator[Pair]:
+    """Yield pairs of one scorer, whose concepts are on .001 to .1 of the images, log-uniform.
 
     Pairs with |rho| below .05 or fewer than 10 images with the concept are drawn again: a relative error
     means little there.
     """
     for number in range(n_pairs):
-        rng = generator(seed, "synthetic world", number)
+        rng = generator(seed, "synthetic world", calibration, number)
         while True:
             frequency = 10 ** rng.uniform(-3, -1)
-            pair = synthetic_pair(rng, frequency, CALIBRATIONS[number % 3], n_images=n_images)
+            pair = synthetic_pair(rng, frequency, calibration, n_images=n_images)
             if pair.rho >= LEAST_TRUTH and pair.present.sum() >= FEWEST_POSITIVES:
                 break
         yield pair

@@ -13,6 +13,7 @@ from pipeline.crowd.estimators.sample import Population, Sample
 
 RARE = 0.03
 UNCERTAIN = 0.2
+UNCERTAIN_IF_BLIND = 0.3
 BLIND = 0.02
 
 BoolArray = NDArray[np.bool_]
@@ -46,7 +47,8 @@ def combined(
 
     The disattenuated estimate is unbiased where it counts and noisy where it has little to count. So
     it is replaced by the difference estimate, which leans on the scorer, where the share of images
-    with the concept is `uncertain`: its standard error is above .2 of itself. And the interval is
+    with the concept is `uncertain`: its standard error is above .2 of itself, or .3 where the scorer is
+    blind and little to lean on. And the interval is
     widened to hold both estimates' intervals, with the flag `rare_or_blind`, where that is so, or the
     share is below .03 (`rare`), or the scorer is blind to more than .02 of the presence. All three are
     read off the draws, the ratings and the scorer's probabilities; docs/coverage.md has the measured
@@ -55,8 +57,9 @@ def combined(
     one = estimate("disattenuated", sample, population, confidence=confidence, interval=interval, rng=rng)
     other = estimate("difference", sample, population, confidence=confidence, interval=interval, rng=rng)
     presence, error = _presence(sample, population)
-    uncertain = ~(error <= UNCERTAIN * presence)
-    flagged = uncertain | ~(presence >= RARE) | ~(population.blind <= BLIND)
+    blind = ~(population.blind <= BLIND)
+    uncertain = ~(error <= np.where(blind, UNCERTAIN_IF_BLIND, UNCERTAIN) * presence)
+    flagged = uncertain | ~(presence >= RARE) | blind
     chosen = uncertain | ~np.isfinite(one.rho)
     low = np.where(flagged, np.fmin(one.low, other.low), one.low)
     high = np.where(flagged, np.fmax(one.high, other.high), one.high)

@@ -16,6 +16,7 @@ def draw(
     n_inputs: int,
     uniform_share: float = 0.1,
     floor: float = 0.1,
+    mgis_share: float = 0.5,
     replacement: bool = True,
 ) -> Draws:
     """Draw n_inputs images by `active_proposal` of activation (N,) and probability (N,).
@@ -24,7 +25,7 @@ def draw(
     `active_proposal` and `draw_from` do, and for n_inputs < 1.
     """
     check_n_inputs(n_inputs)
-    q = active_proposal(activation, probability, uniform_share, floor)
+    q = active_proposal(activation, probability, uniform_share, floor, mgis_share)
     reasons = uniform_reasons(activation, probability)
     flags = ("uniform_proposal", *reasons) if reasons else ()
     return draw_from(q, n_inputs, rng, replacement=replacement, flags=flags)

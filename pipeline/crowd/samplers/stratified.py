@@ -33,7 +33,7 @@ def draw(
     Source: Neyman (1934), allocation; Dalenius and Hodges (1959), strata of equal cumulated score.
     """
     check_n_inputs(n_inputs)
-    score = active_proposal(activation, probability, 1e-9, floor)
+    score = active_proposal(activation, probability, 1e-9, floor, mgis_share=0.0)
     if not replacement and n_inputs > len(score):
         raise AssayError(
             f"n_inputs is {n_inputs} but there are {len(score)} images; without replacement an image is "
