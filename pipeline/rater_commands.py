@@ -12,6 +12,8 @@ from pipeline.files import replacing
 from pipeline.plan.project import find_project
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from pipeline.study.frozen import FrozenStudy
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -88,12 +90,35 @@ def _say_frozen(folder: Path) -> None:
 
 @click.command()
 @STUDY
-def cost(name: str) -> None:
-    """Print what a study will cost on MTurk, fees included, and what other budgets would give."""
+@click.option("--plan", is_flag=True, help="From its ratings: what other designs and budgets would give.")
+@click.option(
+    "--width", type=click.FloatRange(min=0, min_open=True), help="With --plan: the interval wanted."
+)
+def cost(name: str, plan: bool, width: float | None) -> None:
+    """Print what a study will cost on MTurk, fees included, and what other budgets would give.
+
+    With --plan the study is taken as a pilot: from what its raters said, the error and the interval to
+    expect of other samplers, aggregations, numbers of images and raters, with their cost.
+    """
     from pipeline.report.cost_text import cost_text
+    from pipeline.report.plan_text import plan_text
 
     frozen = open_named(name)
+    if plan or width is not None:
+        click.echo(plan_text(frozen.draws, _ratings_of(frozen), frozen.settings, width), nl=False)
+        return
     click.echo(cost_text(frozen.draws, frozen.inputs, len(frozen.tasks), frozen.settings))
+
+
+def _ratings_of(frozen: "FrozenStudy") -> "DataFrame":
+    import pandas as pd
+
+    path = frozen.folder / "ratings.parquet"
+    if not path.is_file():
+        raise AssayError(
+            f"{path} is not there: a plan needs ratings; assay ingest FILE --study {frozen.name}"
+        )
+    return pd.read_parquet(path)
 
 
 @click.command()

@@ -36,12 +36,13 @@ def active_proposal(
     """Return q (N,) of active sampling; it sums to 1.
 
     q is (1 - mgis_share) times what is proportional to |g| sqrt(s (1 - s) + floor mu), plus mgis_share times
-    what is proportional to MG-IS's |abar sbar|, then mixed with `uniform_share` of the uniform. s (N,) is the probability, mu its mean, rho its correlation with the standardised activation abar, and
-    g = abar - rho (1 - 2 mu) / (2 sqrt(mu (1 - mu))) is what one image's presence moves in the correlation
-    of a 0/1 presence. floor: the share of the base rate that the scorer may be blind to; without it
-    such images are hardly ever drawn. MG-IS's part is for images that an over-confident scorer is sure of.
-    Where `uniform_reasons` gives a reason, q is uniform. Raises
-    AssayError as `proposal` does, for a negative floor, and for an mgis_share outside [0, 1].
+    what is proportional to MG-IS's |abar sbar|, then mixed with `uniform_share` of the uniform. s (N,) is
+    the probability, mu its mean, rho its correlation with the standardised activation abar, and
+    g = abar - rho (1 - 2 mu) / (2 sqrt(mu (1 - mu))) is what one image's presence moves in the
+    correlation of a 0/1 presence. floor: the share of the base rate that the scorer may be blind to; without
+    it such images are hardly ever drawn. MG-IS's part is for images that an over-confident scorer is sure
+    of. Where `uniform_reasons` gives a reason, q is uniform. Raises AssayError as `proposal` does, for a
+    negative floor, and for an mgis_share outside [0, 1].
     Source: Neyman's allocation for the difference estimator; T. Zrnic and E. Candès, "Active statistical
     inference" (arXiv 2403.03208), with the floor ours.
     """

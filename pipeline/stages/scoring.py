@@ -133,8 +133,13 @@ def _probabilities(inputs: dict[str, Path], descriptions: list[str]) -> Any:
 
 
 def _truths(inputs: dict[str, Path], descriptions: list[str]) -> Any:
-    names = read_table(inputs["labels"] / "attributes.parquet")["name"].tolist()
-    attributes = read_array(inputs["labels"] / "attributes.npy")
+    return truths(inputs["labels"], descriptions)
+
+
+def truths(labels: Path, descriptions: list[str]) -> Any:
+    """Return what the attributes of the labels stage say of each text (N, T), NaN where they cannot say."""
+    names = read_table(labels / "attributes.parquet")["name"].tolist()
+    attributes = read_array(labels / "attributes.npy")
     concepts = np.full((len(attributes), len(descriptions)), np.nan)
     for column, text in enumerate(descriptions):
         truth = concept_truth(text, names, attributes)
