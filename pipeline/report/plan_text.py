@@ -39,9 +39,9 @@ def plan_text(
         "a pair of unit and text, by other designs and budgets\n"
         + shown[columns].to_string(index=False, justify="left")
         + f"\nBy simulation from this study's ratings, over {int(plan['n_pairs'].iloc[0])} pairs: mean "
-        "relative error where the\ntruth is at least .05, mean error, median width of the 95% interval. Intervals of "
-        "`combined` are about the\ntruth; the others' are about what such a study would give in the long "
-        "run, bias included.\n" + _choice(plan, width)
+        "relative error where the\ntruth is at least .05, mean error, median width of the 95% interval. "
+        "Intervals of `combined` are about the\ntruth; the others' are about what such a study would give "
+        "in the long run, bias included.\n" + _choice(plan, width)
     )
 
 

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 from pipeline.crowd import proposal
+from pipeline.crowd.proposal import active_proposal
+from pipeline.crowd.samplers.drawing import draw_from, inclusion_probabilities
 from pipeline.crowd.samplers.registry import NAMES, sampler
 from pipeline.errors import AssayError
 from pipeline.seeds import generator
@@ -70,5 +72,111 @@ def test_bad_arguments_are_named(name):
 
 
 def test_an_unknown_sampler_lists_the_known_ones():
-    with pytest.raises(AssayError, match="unknown sampler 'active'; known: mgis, top, uniform"):
-        sampler("active")
+    with pytest.raises(AssayError, match="unknown sampler 'odd'; known: active, mgis, stratified, top, uniform"):
+        sampler("odd")
+
+
+# --- active, stratified, without replacement ----------------------------------------------------
+MANY = np.random.default_rng(0)
+S = 1 / (1 + np.exp(-MANY.normal(-2, 2, 300)))
+A = MANY.exponential(1, 300) + 2 * S
+WITHOUT = [name for name in NAMES if name != "top"]
+
+
+def literal_active(a, s, uniform_share, floor, mgis_share):
+    abar, mu = (a - a.mean()) / a.std(), s.mean()
+    rho = np.mean(abar * (s - mu)) / s.std()
+    score = [
+        abs(x - rho * (1 - 2 * mu) / (2 * np.sqrt(mu * (1 - mu)))) * np.sqrt(p * (1 - p) + floor * mu)
+        for x, p in zip(abar, s, strict=True)
+    ]
+    product = [abs(x * (p - mu)) for x, p in zip(abar, s, strict=True)]
+    return np.array(
+        [
+            (1 - uniform_share) * ((1 - mgis_share) * v / sum(score) + mgis_share * w / sum(product))
+            + uniform_share / len(s)
+            for v, w in zip(score, product, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("settings", [(0.1, 0.1, 0.5), (0.3, 0.0, 0.0), (0.2, 1.0, 1.0)])
+def test_the_active_proposal_is_its_formula(settings):
+    np.testing.assert_allclose(active_proposal(A, S, *settings), literal_active(A, S, *settings), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ((0, 0.1, 0.5), "uniform_share is 0"),
+        ((0.1, -1, 0.5), "floor is -1"),
+        ((0.1, 0.1, 2), "mgis_share is 2"),
+    ],
+)
+def test_settings_of_the_active_proposal_are_checked(settings, message):
+    with pytest.raises(AssayError, match=message):
+        active_proposal(A, S, *settings)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_without_replacement_no_image_is_drawn_twice_and_inclusion_is_n_q(name):
+    draws = sampler(name)(A, S, generator(0, name), n_inputs=60, replacement=False)
+    assert len(set(draws.indices)) == 60
+    np.testing.assert_allclose(draws.inclusion, 60 * draws.q[draws.indices], rtol=1e-12)
+    assert draws.q.sum() == pytest.approx(1)
+    with pytest.raises(AssayError, match="n_inputs is 301 but there are 300 images"):
+        sampler(name)(A, S, generator(0, name), n_inputs=301, replacement=False)
+    everything = sampler(name)(A, S, generator(0, name), n_inputs=300, replacement=False)
+    assert sorted(everything.indices) == list(range(300))
+
+
+def test_pareto_sampling_includes_each_image_as_often_as_it_says():
+    q = active_proposal(A, S)
+    inclusion = inclusion_probabilities(q, 60)
+    counts, rng = np.zeros(300), generator(1)
+    for _ in range(4000):
+        counts[draw_from(q, 60, rng, replacement=False).indices] += 1
+    error = (counts / 4000 - inclusion) / np.sqrt(np.maximum(inclusion * (1 - inclusion), 1e-12) / 4000)
+    assert inclusion.sum() == pytest.approx(60)
+    assert (counts[inclusion == 1] == 4000).all()
+    assert np.abs(error[inclusion < 1]).max() < 4.5
+
+
+@pytest.mark.parametrize("name", ["active", "stratified"])
+def test_horvitz_thompson_totals_are_unbiased(name):
+    means = []
+    for repeat in range(600):
+        draws = sampler(name)(A, S, generator(repeat, name), n_inputs=40, replacement=False)
+        means.append(np.mean(A[draws.indices] / (300 * draws.q[draws.indices])))
+    assert np.mean(means) == pytest.approx(A.mean(), abs=4 * np.std(means) / np.sqrt(600))
+
+
+def test_coordinated_draws_of_near_proposals_share_most_images():
+    near = np.clip(S * 1.05, 0, 1)
+    one, same, other = (
+        set(sampler("active")(A, s, generator(5, "unit"), n_inputs=60, replacement=False).indices)
+        for s in (S, S, near)
+    )
+    alone = set(sampler("active")(A, near, generator(6, "unit"), n_inputs=60, replacement=False).indices)
+    assert one == same
+    assert len(one & other) > 50
+    assert len(one & other) > len(one & alone)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 7, 60, 200])
+def test_strata_share_out_all_draws_and_give_unbiased_weights(n_inputs):
+    draws = sampler("stratified")(A, S, generator(7), n_inputs=n_inputs)
+    counts = np.bincount(draws.stratum)
+    assert len(draws.indices) == n_inputs
+    assert len(counts) <= 10
+    assert counts.min() >= min(2, n_inputs)
+    assert draws.q.sum() == pytest.approx(1)
+    weight = 1 / (300 * draws.q[draws.indices])
+    assert weight.mean() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["active", "stratified"])
+def test_what_does_not_vary_is_drawn_uniformly_and_flagged(name):
+    draws = sampler(name)(np.zeros(6), PROBABILITY, generator(4), n_inputs=3)
+    assert draws.flags == ("uniform_proposal", "constant_activation")
+    np.testing.assert_allclose(draws.q, 1 / 6)
