@@ -171,7 +171,8 @@ def _rescored(
         notes += missing
         for part, rows in own.groupby("part", sort=False):
             place = {"set": batch.name, "part": part, "aggregation": aggregation}
-            scored = rescored(rows, batch.ingested.ratings, n_images, aggregation).assign(**place)
+            found = rescored(rows, batch.ingested.ratings, n_images, aggregation)
+            scored = found.table.assign(**place)
             scores.append(scored)
             tables.append(_by_method(scored, rows, batch.ingested).assign(**place)[list(COLUMNS)])
     named = [f"{batch.name}: {note}" for note in notes]

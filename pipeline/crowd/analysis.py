@@ -58,7 +58,7 @@ def analyze(
         _with_undrawn(
             rescored(
                 one.draws, ingested.ratings, one.n_images, aggregation, error_rate=error_rate, prior=prior
-            ),
+            ).table,
             one,
         )
         for one in _chosen(parts, part, study)

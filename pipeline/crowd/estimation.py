@@ -74,7 +74,9 @@ def score_of(key: Any, rated: pd.DataFrame, known: Known) -> Score:
     """Return the score of a pair's rated draws; key: method, unit, description.
 
     rated has activation, probability, weight, value, n_ratings and maybe stratum and image_id. NaN, without
-    an interval, where activation or value is constant. Raises AssayError for an unknown estimator, or
+    an interval, where activation or value is constant. Votes that all say the same tell nothing of the
+    truth: no interval about it. Flag `no_variance`: NaN since the estimated variance is not above 0. Raises
+    AssayError for an unknown estimator, or
     where it lacks probabilities or population.
     """
     name = known.estimation.name
@@ -86,6 +88,9 @@ def score_of(key: Any, rated: pd.DataFrame, known: Known) -> Score:
     )
     band = [float(end.rho) for end in ends] + [float(middle.rho)] if ends else [float("nan")]
     interval = bool(np.isfinite(middle.low) and np.isfinite(middle.high))
+    interval &= not (middle.target == "truth" and _one_answer(rated))
+    if np.isnan(middle.rho) and np.ptp(rated["value"]) > 0 and rated["activation"].notna().all():
+        flags = flags | {"no_variance"}
     return Score(
         estimate=_as_published(rated) if name == "importance" else float(middle.rho),
         low=float(middle.low) if interval else float("nan"),
@@ -97,6 +102,11 @@ def score_of(key: Any, rated: pd.DataFrame, known: Known) -> Score:
         flags=flags | (set() if interval else {"no_interval"}),
         influence=_by_image(rated, middle.influence) if interval else {},
     )
+
+
+def _one_answer(rated: pd.DataFrame) -> bool:
+    yes, n_ratings = rated["yes"].to_numpy(), rated["n_ratings"].to_numpy()
+    return bool((yes == 0).all() or (yes == n_ratings).all())
 
 
 def _estimate(key: Any, rated: pd.DataFrame, known: Known, shift: float) -> tuple[Estimate, set[str]]:

@@ -10,9 +10,9 @@ from pipeline.crowd.aggregation.posterior import ERROR_RATE, PRIOR_RANGE
 from pipeline.crowd.aggregation.values import Values
 from pipeline.crowd.aggregation.votes import PAIR, Votes, count_votes
 from pipeline.crowd.arrays import FloatArray
-from pipeline.crowd.estimation import PAPER, Estimation, predicts
+from pipeline.crowd.estimation import PAPER, Estimation, Known, predicts
 from pipeline.crowd.presence import PresenceModel, fit_presence
-from pipeline.crowd.scores import crowd_scores
+from pipeline.crowd.scores import Scored, scored
 from pipeline.errors import AssayError
 
 ErrorRate = float | tuple[float, float] | None
@@ -33,8 +33,8 @@ def rescored(
     prior: float | pd.DataFrame | None = None,
     estimation: Estimation = PAPER,
     population: pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """Return the scoring table of draws, by the ratings of their pairs of image and text.
+) -> Scored:
+    """Return the scores of draws, by the ratings of their pairs of image and text.
 
     draws has the columns of study.parquet; ratings of other pairs do not count. bragg_siglip and bragg_em
     take the draws' probabilities unless `prior` is given. With bragg_em, an estimator that predicts
@@ -53,14 +53,7 @@ def rescored(
     else:
         model = _as_given(error_rate) if predicts(estimation.name) else None
         values = aggregate(own, aggregation, error_rate=error_rate, prior=_prior(draws, aggregation, prior))
-    return crowd_scores(
-        _clipped(draws, aggregation),
-        values,
-        n_images,
-        estimation=settings,
-        model=model,
-        population=population,
-    )
+    return scored(_clipped(draws, aggregation), values, n_images, Known(settings, model, population))
 
 
 def check_estimator(aggregation: str, estimator: str) -> None:

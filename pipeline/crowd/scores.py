@@ -1,6 +1,7 @@
 """The scoring table: one row a unit and text, from people, from the scorer, or from attributes."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,28 @@ def crowd_scores(
     widened) and `leans_on_scorer` (the share of images with the concept is too uncertain);
     `unrated_draws` (left out), `no_ratings` (none left: NaN), `constant_activation` and
     `constant_concept` (NaN), `no_positive` (every value is 0), `no_yes` (nobody said yes to any image),
-    `no_likely_positive` (every value is below 1/2, so the score rests on the priors), and the flags of the
+    `all_yes` (everybody to all), `no_likely_positive` (every value is below 1/2, so the score rests on the priors), and the flags of the
     values.
     Raises AssayError where a weight is not 1/(n_images q), a pair has two values, or the estimator lacks
     what it needs.
     """
+    return scored(study, values, n_images, Known(estimation, model, population)).table
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scoring table, and method, unit, description, image_id, influence of what has an interval.
+
+    influence: what an image's draws add to the estimate's error, for differences of estimates that share
+    images.
+    """
+
+    table: pd.DataFrame
+    influence: pd.DataFrame
+
+
+def scored(study: pd.DataFrame, values: pd.DataFrame, n_images: int, known: Known) -> Scored:
+    """Return what `crowd_scores` does, with the influence of each image."""
     _check_weights(study, n_images)
     if (twice := values.duplicated(PAIR)).any():
         bad = values[twice].iloc[0]
@@ -61,9 +79,14 @@ def crowd_scores(
     votes = values[[*PAIR, "value", "yes", "n_ratings", "flags"]].rename(columns={"flags": "vote_flags"})
     kept = [name for name in STUDY if name in study]
     draws = study[kept].merge(votes, on=PAIR, how="left", validate="m:1")
-    known = Known(estimation, model, population)
     groups = draws.groupby(TEXT, sort=False, observed=True)
-    return _table([_crowd_row(key, group, known) for key, group in groups])
+    rows = [_crowd_row(key, group, known) for key, group in groups]
+    shares = [
+        {name: row[name] for name in TEXT} | {"image_id": image, "influence": value}
+        for row in rows
+        for image, value in row.pop("influence", {}).items()
+    ]
+    return Scored(_table(rows), pd.DataFrame(shares, columns=[*TEXT, "image_id", "influence"]))
 
 
 def correlation_scores(
@@ -106,11 +129,13 @@ def _crowd_row(key: Any, draws: pd.DataFrame, known: Known) -> dict[str, Any]:
         return _row(key, float("nan"), 0, 0, flags | {"no_ratings"})
     activation, concept = (rated[name].to_numpy(np.float64) for name in ("activation", "value"))
     flags |= {"no_yes"} if not pairs["yes"].any() else set()
+    flags |= {"all_yes"} if (pairs["yes"] == pairs["n_ratings"]).all() else set()
     flags |= {"no_likely_positive"} if not (concept >= LIKELY).any() else set()
     flags |= _concept_flags(concept) | ({"constant_activation"} if np.isnan(activation).any() else set())
     found = score_of(key, rated, known)
     row = _row(key, found.estimate, pairs["image_id"].nunique(), int(pairs["n_ratings"].sum()), flags)
-    return row | found.columns() | {"flags": ";".join(sorted(flags | found.flags))}
+    row |= found.columns() | {"influence": found.influence}
+    return row | {"flags": ";".join(sorted(flags | found.flags))}
 
 
 def _correlation_row(key: Any, activation: FloatArray, concept: FloatArray) -> dict[str, Any]:

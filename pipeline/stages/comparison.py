@@ -11,12 +11,13 @@ from pipeline.report.comparison_figure import draw_comparison
 from pipeline.report.methods_text import methods_text
 from pipeline.stages.tables import read_table, write_table
 from pipeline.statistics.comparison import Comparison, compare
+from pipeline.statistics.unit_pairs import unit_pairs
 
 TABLES = ("methods", "pairs", "errors")
 
 
 def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> list[str]:
-    """Write scores, methods, pairs and errors (.parquet, .csv), methods.txt and the figure (.png, .svg)."""
+    """Write scores, methods, pairs, unit_pairs, errors (.parquet, .csv), methods.txt and the figure."""
     settings = config["stats"]
     scores = gather_scores(config["points"], inputs["scoring"])
     factors = list(config["points"][0]["factors"])
@@ -29,6 +30,9 @@ def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> 
         rce_min_truth=settings["rce_min_truth"],
     )
     write_both(scores, output / "scores")
+    influence = gather_influence(config["points"], inputs["scoring"])
+    paired = unit_pairs(scores, influence, factors=factors, confidence=settings["confidence"])
+    write_both(paired, output / "unit_pairs")
     for name in TABLES:
         write_both(getattr(comparison, name), output / name)
     facts = {name: settings[name] for name in ("confidence", "rce_min_truth")}
@@ -45,9 +49,23 @@ def gather_scores(points: Sequence[dict[str, Any]], folders: Sequence[Path]) -> 
     return pd.concat(tables, ignore_index=True)
 
 
+def gather_influence(points: Sequence[dict[str, Any]], folders: Sequence[Path]) -> pd.DataFrame:
+    """Return what each image adds to the error of each score, of points with coordinated draws."""
+    folder_of = {folder.name: folder for folder in folders}
+    tables = [
+        _named(read_table(path), point)
+        for point in points
+        if (path := folder_of[point["key"]] / "influence.parquet").is_file()
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
 def point_scores(point: dict[str, Any], folder: Path) -> pd.DataFrame:
     """Return one point's scores with its factors; a method's variant is part of its name."""
-    table = read_table(folder / "scoring.parquet")
+    return _named(read_table(folder / "scoring.parquet"), point)
+
+
+def _named(table: pd.DataFrame, point: dict[str, Any]) -> pd.DataFrame:
     if point["variant"]:
         table["method"] = table["method"] + f" ({point['variant']})"
     return table.assign(**point["factors"])

@@ -26,7 +26,10 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     A unit that its method gave no text has a row too: NaN, flag `no_explanation`.
     """
     source = config["scoring"]["name"]
-    scores, unexplained = (_from_people if source == "crowd" else _from_images)(config, inputs)
+    if source == "crowd":
+        scores, unexplained = _from_people(config, inputs, output)
+    else:
+        scores, unexplained = _from_images(config, inputs)
     missing = pd.DataFrame(
         {
             "method": unexplained["method"],
@@ -47,7 +50,10 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     return _notes(table)
 
 
-def _from_people(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _from_people(
+    config: dict[str, Any], inputs: dict[str, Path], output: Path
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the scores, and the units without a text; influence.parquet is written for coordinated draws."""
     folder = inputs["sampling"]
     study = read_table(folder / "study.parquet")
     ratings = read_table(inputs["crowd"] / "ratings.parquet")
@@ -56,16 +62,19 @@ def _from_people(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.Da
     rate = _error_rate(config, inputs, study, ratings, name)
     if rate is not None:
         settings["error_rate"] = rate
-    scores = rescored(
+    facts = read_json(folder / "facts.json")
+    found = rescored(
         study,
         ratings,
-        read_json(folder / "facts.json")["n_images"],
+        facts["n_images"],
         name,
         estimation=Estimation(**config["estimator"]),
         population=read_table(path) if (path := folder / "population.parquet").exists() else None,
         **settings,
     )
-    return scores, read_table(folder / "undrawn.parquet")
+    if facts.get("coordinated"):
+        write_table(found.influence, output / "influence.parquet")
+    return found.table, read_table(folder / "undrawn.parquet")
 
 
 def _error_rate(

@@ -69,7 +69,7 @@ def make_study(folder: Path, parts: dict[tuple[str, int, str], str]) -> FrozenSt
     checks = pd.DataFrame([(IDS[0], "red", "yes")], columns=["image_id", "description", "answer"])
     checks = checks[~checks["image_id"].isin(draws.loc[draws["description"] == "red", "image_id"])]
     folder.mkdir()
-    drawn = Drawn(draws.reset_index(drop=True), undrawn, facts, images, checks)
+    drawn = Drawn(draws.reset_index(drop=True), undrawn, pd.DataFrame(), facts, images, checks)
     write_study(drawn, StudySettings(inputs_per_task=7), folder, folder.name)
     return FrozenStudy(folder)
 

@@ -72,7 +72,9 @@ def test_bad_arguments_are_named(name):
 
 
 def test_an_unknown_sampler_lists_the_known_ones():
-    with pytest.raises(AssayError, match="unknown sampler 'odd'; known: active, mgis, stratified, top, uniform"):
+    with pytest.raises(
+        AssayError, match="unknown sampler 'odd'; known: active, mgis, stratified, top, uniform"
+    ):
         sampler("odd")
 
 

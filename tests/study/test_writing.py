@@ -55,7 +55,9 @@ def images(tmp_path: Path) -> pd.DataFrame:
 
 def drawn_of(draws: pd.DataFrame, images: pd.DataFrame, checks: pd.DataFrame = NO_CHECKS) -> Drawn:
     undrawn = pd.DataFrame({"method": [], "unit": [], "reason": [], "part": []})
-    return Drawn(draws, undrawn, {"d/a/l/m": {"n_images": 6, "split": "test"}}, images, checks)
+    return Drawn(
+        draws, undrawn, pd.DataFrame(), {"d/a/l/m": {"n_images": 6, "split": "test"}}, images, checks
+    )
 
 
 def written(tmp_path: Path, drawn: Drawn, name: str = "one") -> FrozenStudy:

@@ -49,8 +49,8 @@ def combined(
     it is replaced by the difference estimate, which leans on the scorer, where the share of images
     with the concept is `uncertain`: its standard error is above .2 of itself, or .3 where the scorer is
     blind and little to lean on. And the interval is widened to hold both estimates' intervals, with the flag
-    `rare_or_blind`, where that is so, or the share is below .03 (`rare`), or the scorer is blind to more
-    than .02 of the presence. All three are read off the draws, the ratings and the scorer's probabilities;
+    `rare_or_blind`, where that is so, or the share is below .03 or above .97 (rare), or the scorer is blind
+    to more than .02 of the presence. All three are read off the draws, the ratings and the scorer's probabilities;
     docs/coverage.md has the measured coverage with and without the flag.
     """
     one = estimate("disattenuated", sample, population, confidence=confidence, interval=interval, rng=rng)
@@ -58,7 +58,7 @@ def combined(
     presence, error = _presence(sample, population)
     blind = ~(population.blind <= BLIND)
     uncertain = ~(error <= np.where(blind, UNCERTAIN_IF_BLIND, UNCERTAIN) * presence)
-    flagged = uncertain | ~(presence >= RARE) | blind
+    flagged = uncertain | ~((presence >= RARE) & (presence <= 1 - RARE)) | blind
     chosen = uncertain | ~np.isfinite(one.rho)
     low = np.where(flagged, np.fmin(one.low, other.low), one.low)
     high = np.where(flagged, np.fmax(one.high, other.high), one.high)

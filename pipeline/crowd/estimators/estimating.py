@@ -81,19 +81,26 @@ def _replicates(
     """Return the estimates (N_BOOTSTRAP, ...) of resampled draws."""
     if rng is None:
         raise AssayError("a bootstrap interval needs rng, a local random generator")
-    replicates = []
-    for _ in range(N_BOOTSTRAP):
-        drawn = _resampled(sample, terms.shape[-1], rng)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            replicates.append(chosen.correlation(terms[..., drawn].mean(axis=-1), population)[0])
-    return np.array(replicates)
+    n = terms.shape[-1]
+    times = np.concatenate(
+        [_resampled(len(place), rng) for place in _places(sample, n)], axis=1, dtype=np.float64
+    )
+    order = np.concatenate(_places(sample, n))
+    moments = np.einsum("bn,...kn->b...k", times / n, terms[..., order])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return chosen.correlation(moments, population)[0]
 
 
-def _resampled(sample: Sample, n: int, rng: np.random.Generator) -> IntArray:
+def _places(sample: Sample, n: int) -> list[IntArray]:
+    """Return the draws of each stratum."""
     if sample.stratum is None:
-        return rng.integers(n, size=n)
-    places = [np.flatnonzero(sample.stratum == code) for code in np.unique(sample.stratum)]
-    return np.concatenate([rng.choice(place, size=len(place)) for place in places])
+        return [np.arange(n)]
+    return [np.flatnonzero(sample.stratum == code) for code in np.unique(sample.stratum)]
+
+
+def _resampled(n: int, rng: np.random.Generator) -> IntArray:
+    """Return how often each of n draws is taken in each resample (N_BOOTSTRAP, n)."""
+    return rng.multinomial(n, np.full(n, 1 / n), size=N_BOOTSTRAP)
 
 
 def _percentiles(
