@@ -48,8 +48,8 @@ def crowd_scores(
     widened) and `leans_on_scorer` (the share of images with the concept is too uncertain);
     `unrated_draws` (left out), `no_ratings` (none left: NaN), `constant_activation` and
     `constant_concept` (NaN), `no_positive` (every value is 0), `no_yes` (nobody said yes to any image),
-    `all_yes` (everybody to all), `no_likely_positive` (every value is below 1/2, so the score rests on the priors), and the flags of the
-    values.
+    `all_yes` (everybody to all), `no_likely_positive` (every value is below 1/2, so the score rests on the
+    priors), and the flags of the values.
     Raises AssayError where a weight is not 1/(n_images q), a pair has two values, or the estimator lacks
     what it needs.
     """

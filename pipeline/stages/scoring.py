@@ -85,7 +85,7 @@ def _error_rate(
     bragg_em takes misses and false alarms apart; bragg_uniform and bragg_siglip take one rate, the share of
     all ratings that are wrong.
     """
-    source = config["crowd"].get("error_rate")
+    source = config.get("crowd", {}).get("error_rate")
     if source is None:
         return None
     if source == "disagreement":

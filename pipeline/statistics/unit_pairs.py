@@ -28,7 +28,9 @@ def unit_pairs(
     if influence.empty:
         return pd.DataFrame(columns=[*factors, *COLUMNS])
     keys = [*factors, "unit"]
-    known = {tuple(row[name] for name in [*keys, "method"]): row for row in scores.to_dict("records")}
+    known: dict[object, Any] = {
+        tuple(row[name] for name in [*keys, "method"]): row for row in scores.to_dict("records")
+    }
     rows = [
         dict(zip(keys, place, strict=True)) | row
         for place, part in influence.groupby(keys, sort=True)

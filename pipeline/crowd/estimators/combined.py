@@ -50,8 +50,8 @@ def combined(
     with the concept is `uncertain`: its standard error is above .2 of itself, or .3 where the scorer is
     blind and little to lean on. And the interval is widened to hold both estimates' intervals, with the flag
     `rare_or_blind`, where that is so, or the share is below .03 or above .97 (rare), or the scorer is blind
-    to more than .02 of the presence. All three are read off the draws, the ratings and the scorer's probabilities;
-    docs/coverage.md has the measured coverage with and without the flag.
+    to more than .02 of the presence. All three are read off the draws, the ratings and the scorer's
+    probabilities; docs/coverage.md has the measured coverage with and without the flag.
     """
     one = estimate("disattenuated", sample, population, confidence=confidence, interval=interval, rng=rng)
     other = estimate("difference", sample, population, confidence=confidence, interval=interval, rng=rng)
