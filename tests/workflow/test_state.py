@@ -153,9 +153,9 @@ def test_every_shipped_sweep_is_composed_and_planned(copy: TinyProject) -> None:
             path = data / "explanations" / method / f"{arch}_{layer}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("unit,description\n0,dog\n")
-    names = ("demo", "emoji", "paper_crowd", "pilot")
+    names = ("demo", "emoji", "paper_crowd", "paper_simulation", "pilot")
     points = {name: len(copy.prepare(sweep=name).build.points) for name in names}
-    assert points == {"demo": 8, "emoji": 8, "paper_crowd": 14, "pilot": 3}
+    assert points == {"demo": 8, "emoji": 8, "paper_crowd": 14, "paper_simulation": 32, "pilot": 3}
     assert {path.stem for path in (copy.root / "conf" / "sweep").glob("*.yaml")} == {*points, "tiny", "light"}
 
 
