@@ -103,7 +103,8 @@ def _drawn(prepared: Prepared) -> Drawn:
     for part, (point, sampling) in _parts(prepared).items():
         draws.append(pd.read_parquet(sampling / "study.parquet").assign(part=part))
         undrawn.append(pd.read_parquet(sampling / "undrawn.parquet").assign(part=part))
-        population.append(pd.read_parquet(sampling / "population.parquet").assign(part=part))
+        if (path := sampling / "population.parquet").is_file():  # not of an older version's result
+            population.append(pd.read_parquet(path).assign(part=part))
         facts[part] = read_json(sampling / "facts.json") | {"sampling_key": sampling.name}
         facts[part] |= {"origin": _origin(prepared, point), "settings": drawn_settings(point.values)}
         images.append(_images(prepared, point))
@@ -114,7 +115,7 @@ def _drawn(prepared: Prepared) -> Drawn:
     return Drawn(
         pd.concat(draws, ignore_index=True),
         pd.concat(undrawn, ignore_index=True),
-        pd.concat(population, ignore_index=True),
+        pd.concat(population, ignore_index=True) if population else pd.DataFrame(columns=PART_AND_UNIT),
         facts,
         _one_each(images, wanted),
         checks,
@@ -237,24 +238,23 @@ def _extended(old: FrozenStudy, new: Drawn) -> Drawn:
     return Drawn(
         draws,
         pd.concat([undrawn, left], ignore_index=True),
-        _joined_population(old, new),
+        _joined_population(old, new, had),
         new.facts | old_facts,
         _one_each([images], {*draws["image_id"], *checks["image_id"]}),
         checks,
     )
 
 
-def _joined_population(old: FrozenStudy, new: Drawn) -> pd.DataFrame:
-    """Return what both know of all images; empty where the old study was frozen without."""
+def _joined_population(old: FrozenStudy, new: Drawn, had: pd.MultiIndex) -> pd.DataFrame:
+    """Return what is known of all images, of units that the old study `had` and of added ones.
+
+    Empty where the old study was frozen without.
+    """
     path = old.folder / "population.parquet"
     if not path.is_file():
         return new.population.head(0)
-    had = pd.read_parquet(path)
-    known = pd.MultiIndex.from_frame(had[PART_AND_UNIT])
-    return pd.concat(
-        [had, new.population[~pd.MultiIndex.from_frame(new.population[PART_AND_UNIT]).isin(known)]],
-        ignore_index=True,
-    )
+    added = new.population[~pd.MultiIndex.from_frame(new.population[PART_AND_UNIT]).isin(had)]
+    return pd.concat([pd.read_parquet(path), added], ignore_index=True)
 
 
 def _require_same_origin(part: str, old: Mapping[str, Any], new: Mapping[str, Any], study: str) -> None:

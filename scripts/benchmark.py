@@ -313,6 +313,27 @@ class _Peak:
         self._thread.join()
 
 
+SIMULATION_SECONDS = 60.0
+
+
+def simulation(arguments: argparse.Namespace) -> int:
+    """Time the paper's four curves of RCE against evaluations on synthetic images; target: 60 s."""
+    from pipeline.simulation.curves import BUDGETS, PAPER, images_of, rce_curves
+    from pipeline.simulation.worlds import synthetic_world
+
+    start = time.perf_counter()
+    world = images_of(synthetic_world(arguments.n_pairs, 0, n_images=arguments.n_images), ("mgis",))
+    made = time.perf_counter()
+    options = {"n_repeats": arguments.n_repeats, "processes": arguments.processes}
+    curves = rce_curves(world, PAPER, "symmetric", budgets=BUDGETS, **options)
+    seconds = time.perf_counter() - made
+    print(f"{arguments.n_pairs} pairs, {arguments.n_images} images, {arguments.n_repeats} repeats")
+    print(f"evaluations a pair: {', '.join(map(str, BUDGETS))}")
+    print(f"{len(curves)} points of {len(PAPER)} curves: {seconds:.1f} s (target {SIMULATION_SECONDS:g})")
+    print(f"the images before that: {made - start:.1f} s; in memory with them {_resident_gb():.2f} GB")
+    return 0 if seconds <= SIMULATION_SECONDS else 1
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the command line: one subcommand for each thing measured."""
     top = argparse.ArgumentParser(description=__doc__)
@@ -339,6 +360,12 @@ def parser() -> argparse.ArgumentParser:
     three.add_argument("--n-texts", type=int, default=40)
     three.add_argument("--ids", choices=["integer", "category", "str"], default="integer")
     three.add_argument("--rounds", type=int, default=3)
+    four = commands.add_parser("simulation", help=simulation.__doc__)
+    four.set_defaults(run=simulation)
+    four.add_argument("--n-pairs", type=int, default=400)
+    four.add_argument("--n-images", type=int, default=50_000)
+    four.add_argument("--n-repeats", type=int, default=100)
+    four.add_argument("--processes", type=int, default=2)
     return top
 
 

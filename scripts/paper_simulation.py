@@ -16,7 +16,17 @@ from pipeline.errors import AssayError
 from pipeline.files import replacing
 from pipeline.report.simulation_figure import draw_curves, draw_errors_by_raters
 from pipeline.simulation.by_raters import errors_by_raters, errors_by_source
-from pipeline.simulation.curves import BUDGETS, OURS, PAPER, PAPER_TARGET, images_of, needed_table, rce_curves
+from pipeline.simulation.curves import (
+    BUDGETS,
+    OURS,
+    PAPER,
+    PAPER_NEEDS,
+    PAPER_TARGET,
+    images_of,
+    needed_table,
+    rce_at,
+    rce_curves,
+)
 from pipeline.simulation.worlds import CALIBRATIONS, Pair, synthetic_world, world_of_arrays
 from pipeline.stages.scoring import truths
 from pipeline.stages.split_rows import rows_of_split
@@ -25,6 +35,7 @@ from pipeline.stages.tables import layer_array, read_array, read_table
 RATERS = ("symmetric", "asymmetric")
 STUDY = 540
 """Evaluations of the paper's study: 180 inputs x 3 raters."""
+PAPER_STUDY = PAPER_NEEDS[PAPER[-1].name]
 
 
 def main() -> int:
@@ -81,7 +92,7 @@ def _of_sweep(root: Path, sweep: str) -> dict[str, Iterator[Pair]]:
     if not path.is_file():
         raise AssayError(f"{path} is not there; run it first: assay run sweep={sweep}")
     points = pd.read_csv(path, dtype=str, keep_default_na=False)
-    points = points[points.get("probabilities_key", "") != ""].drop_duplicates("explanations_key")
+    points = points.loc[points["probabilities_key"] != ""].drop_duplicates("explanations_key")
     return {str(name): _pairs(root, rows) for name, rows in points.groupby("dataset", sort=False)}
 
 
@@ -113,8 +124,14 @@ def _print_world(world: str, part: pd.DataFrame) -> None:
     at = part[part["evaluations"] == STUDY].pivot_table(index="combination", columns="raters", values="rce")
     print(f"RCE at {STUDY} evaluations:\n")
     print(at.loc[part["combination"].drop_duplicates(), list(RATERS)].round(3).to_markdown())
-    print(f"\nEvaluations for an RCE of {PAPER_TARGET:.1%} (blank: not reached, or below at once):\n")
+    print(f"\nEvaluations for an RCE of {PAPER_TARGET:.1%} (nan: not reached; {BUDGETS[0]}: at most that):\n")
     print(needed_table(part, PAPER_TARGET).round(1).to_markdown(index=False))
+    print(f"\nEvaluations for the RCE that {PAPER[-1].name} has at {PAPER_STUDY}:")
+    for raters, own in part.groupby("raters", sort=False):
+        line = own[own["combination"] == PAPER[-1].name]
+        target = rce_at(line["evaluations"].tolist(), line["rce"].tolist(), PAPER_STUDY)
+        print(f"\n{raters}, {target:.1%}:\n")
+        print(needed_table(own, target).drop(columns="paper").round(1).to_markdown(index=False))
 
 
 def _save(table: pd.DataFrame, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from pipeline.crowd.arrays import FloatArray
 from pipeline.crowd.presence import N_BINS, logit_bins
@@ -15,6 +16,11 @@ def population_bins(activation: FloatArray, probability: FloatArray) -> pd.DataF
     probability and square of probability^2. Sums over bins of n_images * mean are the sums over images;
     those of a recalibrated probability are so but for the width of a bin.
     """
+    return pd.DataFrame(population_columns(activation, probability))
+
+
+def population_columns(activation: FloatArray, probability: FloatArray) -> dict[str, NDArray[np.generic]]:
+    """Return the columns (B,) of `population_bins`, for a caller that joins many."""
     bins = logit_bins(probability)
     counts = np.bincount(bins, minlength=N_BINS)
     used = np.flatnonzero(counts)
@@ -22,13 +28,11 @@ def population_bins(activation: FloatArray, probability: FloatArray) -> pd.DataF
     def mean(values: FloatArray) -> FloatArray:
         return np.bincount(bins, values, N_BINS)[used] / counts[used]
 
-    return pd.DataFrame(
-        {
-            "bin": used,
-            "n_images": counts[used],
-            "probability": mean(probability),
-            "activation": mean(activation),
-            "product": mean(activation * probability),
-            "square": mean(probability**2),
-        }
-    )
+    return {
+        "bin": used,
+        "n_images": counts[used],
+        "probability": mean(probability),
+        "activation": mean(activation),
+        "product": mean(activation * probability),
+        "square": mean(probability**2),
+    }

@@ -20,9 +20,9 @@ def proposal(activation: ArrayLike, probability: ArrayLike, uniform_share: float
     c = vector("probability", probability, len(a))
     if not 0 < uniform_share <= 1:
         raise AssayError(f"uniform_share is {uniform_share}; it must be in (0, 1]")
-    if uniform_reasons(a, c):
-        return np.full(len(a), 1 / len(a))
     product = np.abs(standardised(a) * standardised(c))
+    if not product.sum() > 0:  # also where one is constant: all NaN
+        return np.full(len(a), 1 / len(a))
     return np.asarray((1 - uniform_share) * (product / product.sum()) + uniform_share / len(a))
 
 
@@ -54,17 +54,17 @@ def active_proposal(
         raise AssayError(f"floor is {floor}; it must be 0 or more")
     if not 0 <= mgis_share <= 1:
         raise AssayError(f"mgis_share is {mgis_share}; it must be in [0, 1]")
-    if uniform_reasons(a, s):
-        return np.full(len(a), 1 / len(a))
     abar, mu = standardised(a), float(s.mean())
-    rho = float(np.mean(abar * standardised(s)))
+    product = abar * standardised(s)
+    if not np.abs(product).sum() > 0:  # also where one is constant: all NaN
+        return np.full(len(a), 1 / len(a))
+    rho = float(product.mean())
     moved = np.abs(abar - rho * (1 - 2 * mu) / (2 * np.sqrt(mu * (1 - mu))))
     score = moved * np.sqrt(np.maximum(s * (1 - s), 0) + floor * mu)
     total = score.sum()
     share = score / total if total > 0 else np.full(len(a), 1 / len(a))
     if mgis_share:
-        product = np.abs(abar * standardised(s))
-        share = (1 - mgis_share) * share + mgis_share * product / product.sum()
+        share = (1 - mgis_share) * share + mgis_share * np.abs(product) / np.abs(product).sum()
     return np.asarray((1 - uniform_share) * share + uniform_share / len(a))
 
 

@@ -1,10 +1,11 @@
 """Relative correlation error against the number of evaluations, for combinations of methods."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from pipeline.seeds import generator
 from pipeline.simulation.raters import RATERS, Keys, Raters, keys, votes
 from pipeline.simulation.worlds import Pair
 
-BUDGETS = (60, 120, 240, 360, 540, 900, 1800, 3600, 7200, 14_400)
+BUDGETS = (30, 60, 120, 240, 540, 900, 1800, 3600, 7200, 14_400)
 PAPER_TARGET = 0.275
 PAPER_NEEDS = {
     "uniform+majority": 22_560,
@@ -61,6 +62,7 @@ PAPER = tuple(
 )
 OURS = (
     Combination("active", "bragg_em", "combined", most=3600),
+    Combination("active", "bragg_siglip", most=3600),
     Combination("active", "bragg_em", "difference", most=3600),
     Combination("active", "bragg_em", "disattenuated", most=3600),
     Combination("mgis", "bragg_em", "difference", most=3600),
@@ -124,16 +126,20 @@ def rce_curves(
 ) -> pd.DataFrame:
     """Return combination, raters, evaluations, rce, rce_median, bias, n_undefined, in the order given.
 
-    A repeat is one study of all pairs: draws with replacement, the smaller budgets the first draws of the
-    larger; draws of an image share its votes. rce: mean over pairs and repeats of |rho_hat - rho| / |rho|;
-    rce_median its median; bias the mean of (rho_hat - rho) / |rho|. Estimates that are undefined
-    are left out and counted. bragg_siglip believes in an error rate of .23; bragg_em fits the presence
-    model, error rates included, to each study.
+    A repeat is one study of all pairs: draws with replacement, the smaller budgets (they ascend) the first
+    draws of the larger; draws of an image share its votes. rce: mean over pairs and repeats of
+    |rho_hat - rho| / |rho|; rce_median its median; bias the mean of (rho_hat - rho) / |rho|. Estimates that
+    are undefined are left out and counted. bragg_siglip believes in an error rate of .23; bragg_em fits the
+    presence model, error rates included, to each study.
     """
     one = partial(_repeat, images, tuple(combinations), raters, tuple(budgets), seed)
     if processes > 1:
-        with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
-            errors = list(pool.map(one, range(n_repeats)))
+        # Forked processes share the images; as an argument of each task they would be copied every time.
+        pool = ProcessPoolExecutor(
+            processes, mp_context=get_context("fork"), initializer=_hold, initargs=(one,)
+        )
+        with pool:
+            errors = list(pool.map(_held, range(n_repeats)))
     else:
         errors = [one(repeat) for repeat in range(n_repeats)]
     rows = [
@@ -144,6 +150,17 @@ def rce_curves(
         if budget <= combination.most
     ]
     return pd.DataFrame(rows)
+
+
+_HELD: list[Callable[[int], FloatArray]] = []
+
+
+def _hold(one: Callable[[int], FloatArray]) -> None:
+    _HELD[:] = [one]
+
+
+def _held(repeat: int) -> FloatArray:
+    return _HELD[0](repeat)
 
 
 def _summary(errors: FloatArray) -> dict[str, float]:
@@ -169,14 +186,20 @@ def _repeat(
     found = np.full((len(combinations), len(images.rho), len(budgets)), np.nan)
     for design in dict.fromkeys((c.sampler, c.n_raters) for c in combinations):
         own = [i for i, c in enumerate(combinations) if (c.sampler, c.n_raters) == design]
-        most = max(combinations[i].most for i in own)
-        sizes = [budget // design[1] for budget in budgets if budget <= most]
-        drawn = _draw(images, *design, RATERS[raters], sizes[-1], seed, repeat)
+        sizes = {i: [b // design[1] for b in budgets if b <= combinations[i].most] for i in own}
+        most = max(sizes.values(), key=len)
+        drawn = _draw(images, *design, RATERS[raters], most[-1], seed, repeat)
+        fitted = [i for i in own if combinations[i].aggregation == "bragg_em"]
         for i in own:
-            held = [size for size in sizes if size * design[1] <= combinations[i].most]
-            estimates = _estimates(images, combinations[i], drawn, held)
-            found[i, :, : len(held)] = (estimates - images.rho[:, None]) / np.abs(images.rho[:, None])
-    return found
+            if i not in fitted:
+                value = _value(combinations[i].aggregation, drawn)
+                found[i, :, : len(sizes[i])] = _importance(drawn, value, sizes[i])
+        for b, size in enumerate(most):
+            still = [i for i in fitted if b < len(sizes[i])]
+            if still:
+                found[still, :, b] = _fitted(images, [combinations[i].estimator for i in still], drawn, size)
+    rho = images.rho[:, None]
+    return (found - rho) / np.abs(rho)
 
 
 @dataclass(frozen=True)
@@ -200,31 +223,32 @@ def _draw(
         weight = np.ones((n_pairs, n))
     else:
         image = np.array([_searched(row, rng.random(n)) for row in images.cumulated[sampler]])
-        weight = 1 / (n_images * np.take_along_axis(images.q[sampler], image, axis=1))
-    present, key = np.take_along_axis(images.present, image, axis=1), _keys(seed, repeat, n_pairs)
+        weight = 1 / (n_images * _taken(images.q[sampler], image))
     return _Drawn(
-        np.take_along_axis(images.activation, image, axis=1).astype(np.float64),
+        _taken(images.activation, image).astype(np.float64),
         weight,
-        np.take_along_axis(images.probability, image, axis=1).astype(np.float64),
-        votes(present, image, n_raters, raters, key),
+        _taken(images.probability, image).astype(np.float64),
+        votes(_taken(images.present, image), image, n_raters, raters, _keys(seed, repeat, n_pairs)),
         n_raters,
     )
 
 
+def _taken(rows: NDArray[Any], image: IntArray) -> NDArray[Any]:
+    """Return what is at the images (P, n) of the rows (P, N); a row at a time stays in cache."""
+    return np.array([row.take(own) for row, own in zip(rows, image, strict=True)])
+
+
 def _searched(cumulated: FloatArray, u: FloatArray) -> IntArray:
-    return np.minimum(np.searchsorted(cumulated, u, side="right"), len(cumulated) - 1)
+    """Return the image of each u (n,). Sorting u first takes less time than it saves the search."""
+    order = np.argsort(u)
+    found = np.empty(len(u), dtype=np.int64)
+    found[order] = np.searchsorted(cumulated, u[order], side="right")
+    return np.minimum(found, len(cumulated) - 1)
 
 
 def _keys(seed: int, repeat: int, n_pairs: int) -> Keys:
     """Return the same raters for every sampler of a repeat."""
     return keys(generator(seed, "simulation votes", repeat), n_pairs)
-
-
-def _estimates(images: Images, combination: Combination, drawn: _Drawn, sizes: Sequence[int]) -> FloatArray:
-    """Return the estimates (P, sizes) of the first draws of each size."""
-    if combination.aggregation != "bragg_em":
-        return _importance(drawn, _value(combination.aggregation, drawn), sizes)
-    return np.stack([_fitted(images, combination.estimator, drawn, size) for size in sizes], axis=1)
 
 
 def _value(aggregation: str, drawn: _Drawn) -> FloatArray:
@@ -237,7 +261,7 @@ def _value(aggregation: str, drawn: _Drawn) -> FloatArray:
 
 def _importance(drawn: _Drawn, value: FloatArray, sizes: Sequence[int]) -> FloatArray:
     """Return the paper's estimates of all prefixes, from sums between one size and the next."""
-    w, starts = drawn.weight[:, : sizes[-1]], np.concatenate([[0], sizes[:-1]])
+    w, starts = drawn.weight[:, : sizes[-1]], np.array([0, *sizes[:-1]])
     c, a = value[:, : sizes[-1]], drawn.activation[:, : sizes[-1]]
     wc, wa = w * c, w * a
     sums = [np.add.reduceat(part, starts, axis=1).cumsum(axis=1) for part in (w, wc, wc * c, wa, wa * c)]
@@ -248,34 +272,43 @@ def _importance(drawn: _Drawn, value: FloatArray, sizes: Sequence[int]) -> Float
     return np.where(constant, np.nan, rho)
 
 
-def _fitted(images: Images, estimator: str, drawn: _Drawn, size: int) -> FloatArray:
-    """Return the estimates (P,) of the first `size` draws, with the presence model of this study."""
+def _fitted(images: Images, estimators: Sequence[str], drawn: _Drawn, size: int) -> list[FloatArray]:
+    """Return each estimator's estimates (P,) of the first `size` draws, with this study's presence model."""
     w, s, yes = drawn.weight[:, :size], drawn.probability[:, :size], drawn.yes[:, :size]
-    n_ratings = np.full(w.size, drawn.n_raters)
     share = w / w.mean(axis=1, keepdims=True)
-    model = fit_presence(s.ravel(), yes.ravel(), n_ratings, share.ravel())
+    model = fit_presence(s.ravel(), yes.ravel(), np.full(w.size, drawn.n_raters), share.ravel())
     prior = model.prior(s)
     n_images, probability, activation = images.bins.swapaxes(0, 1)
     known = population_of(model, n_images, probability, activation, np.array([drawn.n_raters]))
     sample = Sample(drawn.activation[:, :size], w, model.posterior(prior, yes, drawn.n_raters), prior)
-    if estimator == "combined":
-        return combined(sample, known).estimate.rho
-    return estimate(estimator, sample, known).rho
+    return [
+        combined(sample, known).estimate.rho if name == "combined" else estimate(name, sample, known).rho
+        for name in estimators
+    ]
 
 
 def evaluations_needed(evaluations: Sequence[float], rce: Sequence[float], target: float) -> float:
-    """Return the evaluations at which a curve first reaches the target; NaN where it does not.
+    """Return the evaluations from which on a curve is at the target or below; NaN where its end is above.
 
-    Straight lines between points of log evaluations and log rce. NaN too where the curve is below the
-    target at its first point already.
+    Straight lines between points of log evaluations and log rce. The first point, an upper bound, where all
+    of the curve is below the target. A curve that dips below it and comes back has not reached it: few
+    evaluations can look good where an estimate leans on the scorer.
     """
     x, y = np.log(np.asarray(evaluations, dtype=np.float64)), np.log(np.asarray(rce, dtype=np.float64))
-    below = np.flatnonzero(y <= np.log(target))
-    if len(below) == 0 or below[0] == 0:
+    level = np.log(target)
+    above = np.flatnonzero(~(y <= level))
+    if len(above) == 0:
+        return float(evaluations[0])
+    if (i := int(above[-1])) == len(y) - 1:
         return float("nan")
-    i = int(below[0])
-    share = (y[i - 1] - np.log(target)) / (y[i - 1] - y[i])
-    return float(np.exp(x[i - 1] + share * (x[i] - x[i - 1])))
+    share = (y[i] - level) / (y[i] - y[i + 1])
+    return float(np.exp(x[i] + share * (x[i + 1] - x[i])))
+
+
+def rce_at(evaluations: Sequence[float], rce: Sequence[float], at: float) -> float:
+    """Return the rce of a curve at so many evaluations, by the same lines; NaN outside the curve."""
+    x, y = np.log(np.asarray(evaluations, dtype=np.float64)), np.log(np.asarray(rce, dtype=np.float64))
+    return float(np.exp(np.interp(np.log(at), x, y, left=np.nan, right=np.nan)))
 
 
 def needed_table(curves: pd.DataFrame, target: float) -> pd.DataFrame:

@@ -74,7 +74,7 @@ def synthetic_world(
 ) -> Iterator[Pair]:
     """Yield pairs of one scorer, whose concepts are on .001 to .1 of the images, log-uniform.
 
-    Pairs with |rho| below .05 or fewer than 10 images with the concept are drawn again: a relative error
+    Pairs with rho below .05 or fewer than 10 images with the concept are drawn again: a relative error
     means little there.
     """
     for number in range(n_pairs):

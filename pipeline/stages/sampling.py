@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.crowd.arrays import standardised
 from pipeline.crowd.correlation import importance_weights
-from pipeline.crowd.population import population_bins
+from pipeline.crowd.population import population_columns
 from pipeline.crowd.samplers.registry import sampler
 from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
@@ -86,12 +86,10 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
         studies.append(
             draw_unit(row, image_ids, activation, probability, config["sampler"], place_of(config))
         )
-        bins = population_bins(standardised(activation), probability)
-        populations.append(bins.assign(**{name: row[name] for name in TEXT})[POPULATION])
+        populations.append(population_columns(standardised(activation), probability))
     study = pd.concat(studies, ignore_index=True) if studies else pd.DataFrame(columns=list(COLUMNS))
     write_table(study, output / "study.parquet")
-    population = pd.concat(populations, ignore_index=True) if studies else pd.DataFrame(columns=POPULATION)
-    write_table(population, output / "population.parquet")
+    write_table(_population(explanations[TEXT], populations), output / "population.parquet")
     write_table(read_table(inputs["explanations"] / "unexplained.parquet"), output / "undrawn.parquet")
     write_json(
         output / "facts.json",
@@ -108,6 +106,14 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
         if fallen
         else []
     )
+
+
+def _population(texts: pd.DataFrame, columns: list[dict[str, NDArray[np.generic]]]) -> pd.DataFrame:
+    """Return the rows of all texts; columns: each text's, as `population_columns` gives them."""
+    if not columns:
+        return pd.DataFrame(columns=POPULATION)
+    table = texts.loc[texts.index.repeat([len(own["bin"]) for own in columns])].reset_index(drop=True)
+    return table.assign(**{name: np.concatenate([own[name] for own in columns]) for name in columns[0]})
 
 
 def draw_unit(

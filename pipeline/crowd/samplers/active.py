@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pipeline.crowd.arrays import is_constant
 from pipeline.crowd.proposal import active_proposal, uniform_reasons
 from pipeline.crowd.samplers.drawing import draw_from
 from pipeline.crowd.samplers.draws import Draws, check_n_inputs
@@ -26,6 +27,6 @@ def draw(
     """
     check_n_inputs(n_inputs)
     q = active_proposal(activation, probability, uniform_share, floor, mgis_share)
-    reasons = uniform_reasons(activation, probability)
+    reasons = uniform_reasons(activation, probability) if is_constant(q) else ()
     flags = ("uniform_proposal", *reasons) if reasons else ()
     return draw_from(q, n_inputs, rng, replacement=replacement, flags=flags)
