@@ -232,6 +232,8 @@ def _extended(old: FrozenStudy, new: Drawn) -> Drawn:
     if added.empty and left.empty:
         raise AssayError(f"the sweep adds neither a method nor a unit to the study {old.name}")
     draws = pd.concat([old.draws, added], ignore_index=True)
+    if "stratum" in draws:  # which a study frozen by an older version lacks
+        draws["stratum"] = draws["stratum"].fillna(0).astype(int)
     _require_one_probability(draws)
     images = pd.concat([old.images.table.assign(held=str(old.folder / "images")), new.images])
     checks = _joined_checks(old, new.checks, draws)

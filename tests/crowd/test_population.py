@@ -21,7 +21,14 @@ def test_sums_over_bins_are_sums_over_images():
     assert total("probability") == pytest.approx(PROBABILITY.sum(), rel=1e-12)
     assert total("product") == pytest.approx((ACTIVATION * PROBABILITY).sum(), rel=1e-12)
     assert total("square") == pytest.approx((PROBABILITY**2).sum(), rel=1e-12)
+    assert total("activation") == pytest.approx(ACTIVATION.sum(), abs=1e-8)
     assert population_bins(ACTIVATION, PROBABILITY)["n_images"].sum() == 20_000
+
+
+def test_a_constant_unit_has_no_activation_and_keeps_its_probabilities():
+    table = population_bins(standardised(np.ones(20_000)), PROBABILITY)
+    assert table["activation"].isna().all()
+    assert (table["n_images"] * table["probability"]).sum() == pytest.approx(PROBABILITY.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize(("offset", "slope"), [(-1.0, 0.6), (0.5, 1.0), (-1.5, 1.5)])

@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.crowd import proposal
 from pipeline.crowd.proposal import active_proposal
 from pipeline.crowd.samplers.drawing import draw_from, inclusion_probabilities
 from pipeline.crowd.samplers.registry import NAMES, sampler
+from pipeline.crowd.samplers.stratified import allocated, strata
 from pipeline.errors import AssayError
 from pipeline.seeds import generator
 
@@ -153,16 +156,31 @@ def test_horvitz_thompson_totals_are_unbiased(name):
     assert np.mean(means) == pytest.approx(A.mean(), abs=4 * np.std(means) / np.sqrt(600))
 
 
-def test_coordinated_draws_of_near_proposals_share_most_images():
+@pytest.mark.parametrize("name", ["active", "mgis", "stratified"])
+def test_coordinated_draws_of_near_proposals_share_most_images(name):
     near = np.clip(S * 1.05, 0, 1)
     one, same, other = (
-        set(sampler("active")(A, s, generator(5, "unit"), n_inputs=60, replacement=False).indices)
+        set(sampler(name)(A, s, generator(5, "unit"), n_inputs=60, replacement=False).indices)
         for s in (S, S, near)
     )
-    alone = set(sampler("active")(A, near, generator(6, "unit"), n_inputs=60, replacement=False).indices)
+    alone = set(sampler(name)(A, near, generator(6, "unit"), n_inputs=60, replacement=False).indices)
     assert one == same
     assert len(one & other) > 50
     assert len(one & other) > len(one & alone)
+
+
+def test_one_stream_gives_two_samplers_many_images_in_common():
+    """Each image has one number whatever the sampler, so the overlap is near the sum of least inclusions."""
+    q = [sampler(name)(A, S, generator(0), n_inputs=60).q for name in ("active", "uniform")]
+    most = np.minimum(*(inclusion_probabilities(each, 60) for each in q)).sum()
+    shared = []
+    for repeat in range(200):
+        one, other = (
+            set(sampler(name)(A, S, generator(repeat), n_inputs=60, replacement=False).indices)
+            for name in ("active", "uniform")
+        )
+        shared.append(len(one & other))
+    assert np.mean(shared) == pytest.approx(most, rel=0.05)
 
 
 @pytest.mark.parametrize("n_inputs", [1, 2, 7, 60, 200])
@@ -182,3 +200,46 @@ def test_what_does_not_vary_is_drawn_uniformly_and_flagged(name):
     draws = sampler(name)(np.zeros(6), PROBABILITY, generator(4), n_inputs=3)
     assert draws.flags == ("uniform_proposal", "constant_activation")
     np.testing.assert_allclose(draws.q, 1 / 6)
+
+
+def test_equal_scores_make_equal_strata():
+    assert np.bincount(strata(np.ones(10), 2)).tolist() == [5, 5]
+    assert np.bincount(strata(np.ones(100), 10)).tolist() == [10] * 10
+
+
+def test_a_stratum_of_all_the_score_leaves_two_images_for_each_other():
+    stratum = strata(np.array([1e-9] * 7 + [1.0]), 10)
+    assert np.bincount(stratum).min() >= 2
+    assert stratum[-1] == stratum.max()
+
+
+@pytest.mark.parametrize(
+    ("score", "n_inputs", "expected"),
+    [
+        ([0.9, 0.05, 0.05], 40, [36, 2, 2]),
+        ([0.7, 0.1, 0.1, 0.1], 11, [5, 2, 2, 2]),
+        ([0.55, 0.25, 0.2], 21, [12, 5, 4]),
+        ([1, 1, 1], 10, [3, 3, 4]),
+    ],
+)
+def test_draws_go_by_score_then_by_largest_remainder_then_to_the_higher_stratum(score, n_inputs, expected):
+    found = allocated(np.array(score, dtype=float), np.full(len(score), 100), n_inputs, True)
+    assert found.tolist() == expected
+
+
+@given(st.lists(st.tuples(st.floats(1e-9, 1), st.integers(2, 50)), min_size=1, max_size=12), st.data())
+def test_an_allocation_is_whole_and_within_its_bounds(parts, data):
+    score, sizes = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
+    replacement = data.draw(st.booleans())
+    n_inputs = data.draw(st.integers(2 * len(parts), 500 if replacement else int(sizes.sum())))
+    found = allocated(score, sizes, n_inputs, replacement)
+    assert found.sum() == n_inputs
+    assert (found >= 2).all()
+    assert replacement or (found <= sizes).all()
+
+
+def test_inclusion_above_one_is_certain_and_the_rest_is_scaled_up_again():
+    """q n = 2, .6, .6, .4, .4: one is certain, and then .6 / 2 * 3 = .9, .9, .6, .6."""
+    inclusion = inclusion_probabilities(np.array([0.5, 0.15, 0.15, 0.1, 0.1]), 4)
+    np.testing.assert_allclose(inclusion, [1, 0.9, 0.9, 0.6, 0.6], rtol=1e-12)
+    assert inclusion_probabilities(np.array([0.6, 0.3, 0.1]), 3).tolist() == [1, 1, 1]
