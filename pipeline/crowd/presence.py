@@ -219,7 +219,8 @@ def _rates(cells: _Cells, present: FloatArray) -> tuple[float, float]:
     here, away = cells.n * present, cells.n * (1 - present)
     miss = _share((here * cells.no).sum(), (here * cells.yes).sum())
     false_alarm = _share((away * cells.yes).sum(), (away * cells.no).sum())
-    return (miss, false_alarm) if miss + false_alarm < 1 else (false_alarm, miss)
+    # Raters who are wrong more often than right have present and absent exchanged.
+    return (miss, false_alarm) if miss + false_alarm < 1 else (1 - false_alarm, 1 - miss)
 
 
 def _share(of: float, rest: float) -> float:

@@ -124,3 +124,14 @@ def test_a_shift_moves_the_odds_of_every_image():
     plain = PresenceModel(0.0, 1.0, 0.01, 0.2, 0.1).prior(0.3)
     shifted = model.prior(0.3)
     assert shifted / (1 - shifted) == pytest.approx(2 * plain / (1 - plain))
+
+
+@pytest.mark.parametrize("surely", [0.95, 0.999, 1 - 1e-6])
+def test_a_scorer_sure_of_the_opposite_leaves_rates_better_than_chance(surely):
+    """Votes and scorer contradict each other. The rates found are not the true ones, but they are rates."""
+    rng = np.random.default_rng(0)
+    present = rng.random(600) < 0.4
+    yes = rng.binomial(3, np.where(present, 0.7, 0.1))
+    model = fit_presence(np.where(present, 0.7, surely), yes, np.full(600, 3), np.ones(600))
+    assert model.miss + model.false_alarm < 1
+    assert np.isfinite([model.offset, model.slope, model.floor]).all()
