@@ -1,6 +1,6 @@
 """sampling: which images people rate for each unit and text: the study."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.crowd.arrays import standardised
 from pipeline.crowd.correlation import importance_weights
 from pipeline.crowd.population import population_columns
+from pipeline.crowd.samplers.draws import Draws
 from pipeline.crowd.samplers.registry import sampler
 from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
@@ -38,6 +39,8 @@ COLUMNS = (
 
 TEXT = ["method", "unit", "description"]
 POPULATION = [*TEXT, "bin", "n_images", "probability", "activation", "product", "square"]
+
+Columns = Mapping[str, NDArray[np.generic]]
 
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
@@ -83,13 +86,14 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     for row in explanations[TEXT].to_dict("records"):
         activation = np.asarray(activations[rows, row["unit"]], dtype=np.float64)
         probability = np.asarray(probabilities[rows, texts.index(row["description"])], dtype=np.float64)
-        studies.append(
-            draw_unit(row, image_ids, activation, probability, config["sampler"], place_of(config))
-        )
-        populations.append(population_columns(standardised(activation), probability))
-    study = pd.concat(studies, ignore_index=True) if studies else pd.DataFrame(columns=list(COLUMNS))
+        abar = standardised(activation)
+        draws = draws_of(row, activation, probability, config["sampler"], place_of(config))
+        studies.append(draw_columns(draws, image_ids, abar, probability))
+        populations.append(population_columns(abar, probability))
+    study = _joined(explanations[TEXT], studies, COLUMNS)
     write_table(study, output / "study.parquet")
-    write_table(_population(explanations[TEXT], populations), output / "population.parquet")
+    population = _joined(explanations[TEXT], populations, POPULATION)
+    write_table(population, output / "population.parquet")
     write_table(read_table(inputs["explanations"] / "unexplained.parquet"), output / "undrawn.parquet")
     write_json(
         output / "facts.json",
@@ -108,48 +112,57 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     )
 
 
-def _population(texts: pd.DataFrame, columns: list[dict[str, NDArray[np.generic]]]) -> pd.DataFrame:
-    """Return the rows of all texts; columns: each text's, as `population_columns` gives them."""
-    if not columns:
-        return pd.DataFrame(columns=POPULATION)
-    table = texts.loc[texts.index.repeat([len(own["bin"]) for own in columns])].reset_index(drop=True)
-    return table.assign(**{name: np.concatenate([own[name] for own in columns]) for name in columns[0]})
+def _joined(texts: pd.DataFrame, parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of all texts; parts: each text's own columns. A frame a text would be slow."""
+    if not parts:
+        return pd.DataFrame(columns=list(columns))
+    lengths = [len(next(iter(part.values()))) for part in parts]
+    table = texts.loc[texts.index.repeat(lengths)].reset_index(drop=True)
+    own = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return table.assign(**own)[list(columns)]
 
 
-def draw_unit(
+def draws_of(
     row: Mapping[Any, Any],
-    image_ids: NDArray[np.generic],
     activation: NDArray[np.float64],
     probability: NDArray[np.float64],
     settings: dict[str, Any],
     place: str,
-) -> pd.DataFrame:
-    """Return one unit's draws over N evaluation images, activation standardised over them.
+) -> Draws:
+    """Return the draws of one unit and text over N evaluation images.
 
     The stream depends on (sampler.seed, `place`: model and layer, method, unit), so no
     other unit or method moves it; on no method where draws are `coordinated`, so that the methods' draws
-    for a unit share images. A constant activation is NaN in the study.
+    for a unit share images.
     """
     draw = sampler(settings["name"])
     whose = (row["unit"],) if settings.get("coordinated") else (row["method"], row["unit"])
     rng = generator(settings["seed"], "sampling", place, *whose)
     options = {name: value for name, value in settings.items() if name not in ("name", "seed")}
-    draws = draw(activation, probability, rng, **keywords(draw, options))
+    return draw(activation, probability, rng, **keywords(draw, options))
+
+
+def draw_columns(
+    draws: Draws,
+    image_ids: NDArray[np.generic],
+    abar: NDArray[np.float64],
+    probability: NDArray[np.float64],
+) -> Columns:
+    """Return the columns (n,) of study.parquet that differ by draw.
+
+    abar (N,): the activation standardised over the evaluation images; NaN where it is constant.
+    """
     index = draws.indices
-    counts = np.bincount(index, minlength=len(image_ids))
-    return pd.DataFrame(
-        {
-            "draw": np.arange(len(index)),
-            **row,
-            "image_id": image_ids[index],
-            "activation": standardised(activation)[index],
-            "probability": probability[index],
-            "q": draws.q[index],
-            "weight": importance_weights(draws.q[index], len(image_ids)),
-            "multiplicity": counts[index],
-            "stratum": 0 if draws.stratum is None else draws.stratum,
-            "inclusion": np.nan if draws.inclusion is None else draws.inclusion,
-            "flags": ";".join(draws.flags),
-        },
-        columns=list(COLUMNS),
-    )
+    n = len(index)
+    return {
+        "draw": np.arange(n),
+        "image_id": image_ids[index],
+        "activation": abar[index],
+        "probability": probability[index],
+        "q": draws.q[index],
+        "weight": importance_weights(draws.q[index], len(image_ids)),
+        "multiplicity": np.bincount(index, minlength=len(image_ids))[index],
+        "stratum": np.zeros(n, dtype=np.int64) if draws.stratum is None else draws.stratum,
+        "inclusion": np.full(n, np.nan) if draws.inclusion is None else draws.inclusion,
+        "flags": np.full(n, ";".join(draws.flags), dtype=object),
+    }
