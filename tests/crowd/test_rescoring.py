@@ -20,13 +20,17 @@ QUICK = [name for name in METHODS if name not in ("glad", "mace", "dawid_skene")
 OF_TRUTH = [("bragg_em", "combined"), ("bragg_em", "disattenuated"), ("bragg_siglip", "combined")]
 
 
-def study(n_units: int = 16, n_inputs: int = 150, replacement: bool = True):
-    """Return draws, pairs with their truth, population and the true correlations of n_units."""
+def study(n_units: int = 16, n_inputs: int = 150, replacement: bool = True, opposite: bool = False):
+    """Return draws, pairs with their truth, population and the true correlations of n_units.
+
+    opposite: the scorer is surest of the images without the concept.
+    """
     draws, pairs, populations, truth = [], [], [], []
     for unit in range(n_units):
         rng = generator(0, "rescoring", unit)
         present = rng.random(N_IMAGES) < 0.2
         s = expit(3 * (rng.normal(0, 1, N_IMAGES) + 2 * present) - 4.5 - 1.4)
+        s = np.clip(1 - 0.3 * s, 0, 1 - 1e-6) if opposite else s
         a = standardised(rng.exponential(1, N_IMAGES) + 1.5 * present * rng.exponential(1, N_IMAGES))
         drawn = sampler("active")(a, s, rng, n_inputs=n_inputs, replacement=replacement)
         key = {"method": "m", "unit": unit, "description": f"text {unit}"}
@@ -155,3 +159,24 @@ def test_each_images_influence_adds_up_to_the_standard_error():
     )
     sums = found.influence.groupby("unit")["influence"].apply(lambda part: np.sqrt((part**2).sum()))
     np.testing.assert_allclose(sums, found.table["std_error"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("rates", [None, (0.2, 0.05)])
+def test_a_scorer_sure_of_the_opposite_is_flagged_and_undone_by_known_rates(rates):
+    draws, pairs, population, truth = study(opposite=True)
+    ratings = simulate(pairs.astype({"truth": int}), n_raters=3, miss=0.2, false_alarm=0.05, seed=0)
+    table = rescored(
+        draws,
+        ratings,
+        N_IMAGES,
+        "bragg_em",
+        error_rate=rates,
+        estimation=Estimation("combined"),
+        population=population,
+    ).table
+    covers = ((table["low"] <= truth) & (table["high"] >= truth)).mean()
+    if rates is None:
+        assert table["flags"].str.contains("rare_or_blind").all()
+        assert covers < 0.5
+    else:
+        assert covers >= 0.8
