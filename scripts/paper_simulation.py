@@ -62,7 +62,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("results/simulation"))
-    parser.add_argument("--pairs", type=int, default=90, help="pairs of each synthetic world")
+    parser.add_argument("--pairs", type=int, default=90, help="pairs of each synthetic world; 0: none")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
@@ -72,8 +72,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _curves(arguments: argparse.Namespace) -> Iterator[pd.DataFrame]:
+    synthetic = CALIBRATIONS if arguments.pairs else ()
     worlds: dict[str, Iterator[Pair]] = {
-        f"synthetic {name}": synthetic_world(arguments.pairs, arguments.seed, name) for name in CALIBRATIONS
+        f"synthetic {name}": synthetic_world(arguments.pairs, arguments.seed, name) for name in synthetic
     }
     for sweep in arguments.sweep:
         worlds |= _of_sweep(arguments.root, sweep)
