@@ -42,7 +42,7 @@ def active_proposal(
     correlation of a 0/1 presence. floor: the share of the base rate that the scorer may be blind to; without
     it such images are hardly ever drawn. MG-IS's part is for images that an over-confident scorer is sure
     of. Where `uniform_reasons` gives a reason, q is uniform. Raises AssayError as `proposal` does, for a
-    negative floor, and for an mgis_share outside [0, 1].
+    negative floor, for an mgis_share outside [0, 1], and for a probability outside [0, 1].
     Source: Neyman's allocation for the difference estimator; T. Zrnic and E. Candès, "Active statistical
     inference" (arXiv 2403.03208), with the floor ours.
     """
@@ -54,13 +54,17 @@ def active_proposal(
         raise AssayError(f"floor is {floor}; it must be 0 or more")
     if not 0 <= mgis_share <= 1:
         raise AssayError(f"mgis_share is {mgis_share}; it must be in [0, 1]")
+    if s.min() < 0 or s.max() > 1:
+        image = int(np.flatnonzero((s < 0) | (s > 1))[0])
+        raise AssayError(f"probability[{image}] is {s[image]}; it must be in [0, 1]")
     abar, mu = standardised(a), float(s.mean())
     product = abar * standardised(s)
     if not np.abs(product).sum() > 0:  # also where one is constant: all NaN
         return np.full(len(a), 1 / len(a))
     rho = float(product.mean())
-    moved = np.abs(abar - rho * (1 - 2 * mu) / (2 * np.sqrt(mu * (1 - mu))))
-    score = moved * np.sqrt(np.maximum(s * (1 - s), 0) + floor * mu)
+    # |g| times 2 sqrt(mu (1 - mu)), which may be 0 where mu is next to 0 or 1.
+    moved = np.abs(2 * np.sqrt(mu * (1 - mu)) * abar - rho * (1 - 2 * mu))
+    score = moved * np.sqrt(s * (1 - s) + floor * mu)
     total = score.sum()
     share = score / total if total > 0 else np.full(len(a), 1 / len(a))
     if mgis_share:

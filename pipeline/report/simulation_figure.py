@@ -1,5 +1,7 @@
 """Figures of the simulation study: error against evaluations, and against raters an input."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,44 +34,44 @@ SHADES = {
     "bragg_siglip": "#D55E00",
     "bragg_em": "#0072B2",
 }
+LEAST_BRIER = 1e-5
 
 
 def draw_curves(curves: pd.DataFrame, stem: Path) -> None:
     """Write stem.png and stem.svg: RCE against evaluations, a panel for each kind of raters."""
-    from matplotlib import rc_context
-
-    with rc_context(STYLE):
-        figure, panels = _panels(curves)
-        for panel, (raters, part) in zip(panels, curves.groupby("raters", sort=False), strict=True):
-            for name, colour in COLOURS.items():
-                own = part[part["combination"] == name]
-                panel.plot(own["evaluations"], own["rce"], color=colour, marker="o", ms=3, lw=1.6, label=name)
-            _dress(panel, RATERS[str(raters)], "evaluations a pair (images x raters)")
-        panels[0].set_ylabel("RCE")
-        panels[-1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        _save(figure, stem)
+    lines = _Lines("combination", "evaluations", "rce", COLOURS)
+    _draw(curves, lines, stem, "evaluations a pair (images x raters)", "RCE")
 
 
 def draw_errors_by_raters(errors: pd.DataFrame, stem: Path) -> None:
     """Write stem.png and stem.svg: Brier score against raters an input, a panel for each kind of raters."""
+    lines = _Lines("aggregation", "n_raters", "brier", SHADES)
+    _draw(
+        errors.assign(brier=errors["brier"].clip(LEAST_BRIER)), lines, stem, "raters an input", "Brier score"
+    )
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """A line for each colour: rows whose `column` is its name, y against x."""
+
+    column: str
+    x: str
+    y: str
+    colours: Mapping[str, str]
+
+
+def _draw(table: pd.DataFrame, lines: _Lines, stem: Path, x_label: str, y_label: str) -> None:
     from matplotlib import rc_context
 
     with rc_context(STYLE):
-        figure, panels = _panels(errors)
-        for panel, (raters, part) in zip(panels, errors.groupby("raters", sort=False), strict=True):
-            for name, colour in SHADES.items():
-                own = part[part["aggregation"] == name]
-                panel.plot(
-                    own["n_raters"],
-                    own["brier"].clip(1e-5),
-                    color=colour,
-                    marker="o",
-                    ms=3,
-                    lw=1.6,
-                    label=name,
-                )
-            _dress(panel, RATERS[str(raters)], "raters an input")
-        panels[0].set_ylabel("Brier score")
+        figure, panels = _panels(table)
+        for panel, (raters, part) in zip(panels, table.groupby("raters", sort=False), strict=True):
+            for name, colour in lines.colours.items():
+                own = part[part[lines.column] == name]
+                panel.plot(own[lines.x], own[lines.y], color=colour, marker="o", ms=3, lw=1.6, label=name)
+            _dress(panel, RATERS[str(raters)], x_label)
+        panels[0].set_ylabel(y_label)
         panels[-1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
         _save(figure, stem)
 

@@ -149,11 +149,14 @@ def _study(drawn: _Drawn, raters: str, rng: np.random.Generator) -> FloatArray:
     sample = Sample(drawn.activation, drawn.weight, model.posterior(prior, yes, N_RATERS), prior)
     found: Combined = combined(sample, known)
     one, other = found.estimate, found.difference
+    # As the pipeline does: votes that all say the same give no interval about the truth.
+    told = (yes > 0).any(axis=1) & (yes < N_RATERS).any(axis=1)
+    low, high = (np.where(told, bound, np.nan) for bound in (one.low, one.high))
     rated = rated_correlation(model, drawn.by_truth, N_RATERS, RATERS[raters])
     beside = [*_paper_holds(drawn, yes, rng, perfect=raters == "perfect"), _holds(other, rated)]
-    return np.stack(
-        [drawn.rho, one.rho, one.low, one.high, found.rare_or_blind, found.uncertain, *beside]
-    ).astype(np.float64)
+    return np.stack([drawn.rho, one.rho, low, high, found.rare_or_blind, found.uncertain, *beside]).astype(
+        np.float64
+    )
 
 
 def _holds(found: Estimate, target: FloatArray) -> NDArray[np.bool_]:

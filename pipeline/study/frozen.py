@@ -80,13 +80,15 @@ def fingerprints(study: FrozenStudy) -> dict[str, str]:
     }
     texts = {name: canonical([[*table.columns], table.to_numpy().tolist()]) for name, table in kept.items()}
     found = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-    return found | {"study.parquet": sha256(study.folder / "study.parquet")}
+    held = [name for name in ("study.parquet", "population.parquet") if (study.folder / name).is_file()]
+    return found | {name: sha256(study.folder / name) for name in held}
 
 
 def require_as_frozen(study: FrozenStudy) -> None:
     """Raise AssayError where a table of the study is not what was frozen."""
     frozen = read_json(study.folder / "facts.json").get("frozen", {})
-    changed = [name for name, found in fingerprints(study).items() if frozen.get(name) != found]
+    now = fingerprints(study)
+    changed = [name for name in {**now, **frozen} if frozen.get(name) != now.get(name)]
     if changed:
         raise AssayError(
             f"{study.folder / changed[0]} was edited after the study was frozen, so people would be "

@@ -243,3 +243,16 @@ def test_inclusion_above_one_is_certain_and_the_rest_is_scaled_up_again():
     inclusion = inclusion_probabilities(np.array([0.5, 0.15, 0.15, 0.1, 0.1]), 4)
     np.testing.assert_allclose(inclusion, [1, 0.9, 0.9, 0.6, 0.6], rtol=1e-12)
     assert inclusion_probabilities(np.array([0.6, 0.3, 0.1]), 3).tolist() == [1, 1, 1]
+
+
+def test_a_mean_that_rounds_to_one_still_gives_a_distribution():
+    almost_sure = np.array([1.0] * 9 + [1 - 2**-53])
+    assert almost_sure.mean() == 1
+    q = active_proposal(np.arange(10), almost_sure)
+    assert q.sum() == pytest.approx(1)
+    assert (q > 0).all()
+
+
+def test_a_probability_outside_0_and_1_is_named():
+    with pytest.raises(AssayError, match=r"probability\[2\] is 1\.5; it must be in \[0, 1\]"):
+        active_proposal([1, 2, 3], [0, 1, 1.5])
