@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -174,6 +175,19 @@ def test_an_edited_table_is_noticed_and_another_address_is_none(study: FrozenStu
     path = study.folder / "tasks.csv"
     path.write_text(path.read_text().replace("red", "blue"))
     with pytest.raises(AssayError, match=r"tasks\.csv was edited after the study was frozen"):
+        require_as_frozen(FrozenStudy(study.folder))
+
+
+def test_an_edited_or_lost_population_is_noticed(tmp_path: Path, images: pd.DataFrame) -> None:
+    drawn = drawn_of(draws_of("d/a/l/m", {1: "red"}, ["im0", "im1"]), images)
+    known = pd.DataFrame({"part": ["d/a/l/m"], "bin": [3], "n_images": [6]})
+    study = written(tmp_path, replace(drawn, population=known))
+    require_as_frozen(study)
+    known.assign(n_images=7).to_parquet(study.folder / "population.parquet")
+    with pytest.raises(AssayError, match=r"population\.parquet was edited after the study was frozen"):
+        require_as_frozen(FrozenStudy(study.folder))
+    (study.folder / "population.parquet").unlink()
+    with pytest.raises(AssayError, match=r"population\.parquet was edited"):
         require_as_frozen(FrozenStudy(study.folder))
 
 
