@@ -18,6 +18,8 @@ from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import layer_array, read_array, read_table, write_table
 
 LIKELY = 0.5
+FLAGGED_COVERAGE = "75% to 97%"
+"""The least and the most coverage of the cells with rare concepts in docs/coverage.md."""
 
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
@@ -164,5 +166,10 @@ def _notes(table: pd.DataFrame) -> list[str]:
     if partial:
         notes.append(
             f"{partial} of {len(table)} scores lack ratings of some draws: a preview (unrated_draws)"
+        )
+    if flagged := int(table["flags"].str.contains("rare_or_blind", regex=False).sum()):
+        notes.append(
+            f"{flagged} of {len(table)} intervals are widened (rare_or_blind): where the concept is rare, "
+            f"such held the truth {FLAGGED_COVERAGE} of the time in simulation (docs/coverage.md)"
         )
     return notes
