@@ -44,8 +44,8 @@ def crowd_scores(
     over all images; estimators that predict need both. target says what low and high are about (see
     `pipeline.crowd.estimators.registry.TARGETS`); band_low and band_high are the estimates if the odds
     before the votes were half or twice as high, null where no prior is used.
-    Flags: `no_interval` where low and high are null; those of `combined`: `rare_or_blind` (the interval is
-    widened) and `leans_on_scorer` (the share of images with the concept is too uncertain);
+    Flags: `no_interval` where low and high are null; those of `combined`: `rare_or_blind` (see there)
+    and `leans_on_scorer` (the share of images with the concept is too uncertain);
     `unrated_draws` (left out), `no_ratings` (none left: NaN), `constant_activation` and
     `constant_concept` (NaN), `no_positive` (every value is 0), `no_yes` (nobody said yes to any image),
     `all_yes` (everybody to all), `no_likely_positive` (every value is below 1/2, so the score rests on the

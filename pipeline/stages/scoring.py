@@ -169,7 +169,7 @@ def _notes(table: pd.DataFrame) -> list[str]:
         )
     if flagged := int(table["flags"].str.contains("rare_or_blind", regex=False).sum()):
         notes.append(
-            f"{flagged} of {len(table)} intervals are widened (rare_or_blind): where the concept is rare, "
+            f"{flagged} of {len(table)} intervals are flagged rare_or_blind: where the concept is rare, "
             f"such held the truth {FLAGGED_COVERAGE} of the time in simulation (docs/coverage.md)"
         )
     return notes

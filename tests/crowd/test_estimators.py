@@ -173,7 +173,7 @@ def test_votes_that_say_nothing_are_scaled_tenfold_at_most():
     assert float(scale(known(abar, s, reliability=0.0))) == 1
 
 
-def test_the_combined_interval_is_widened_only_where_it_is_flagged():
+def test_a_blind_scorer_is_flagged_and_leaves_the_interval_alone():
     abar, s, c = world(12, n_images=2000)
     rows = np.random.default_rng(0).integers(2000, size=400)
     sample = Sample(abar[rows], np.ones(400), c[rows], s[rows])
@@ -182,8 +182,7 @@ def test_the_combined_interval_is_widened_only_where_it_is_flagged():
     assert (clear.estimate.low, clear.estimate.high) == (clear.disattenuated.low, clear.disattenuated.high)
     blind = combined(sample, known(abar, s, blind=0.1))
     assert blind.rare_or_blind
-    assert blind.estimate.low == min(blind.disattenuated.low, blind.difference.low)
-    assert blind.estimate.high == max(blind.disattenuated.high, blind.difference.high)
+    assert (blind.estimate.low, blind.estimate.high) == (blind.disattenuated.low, blind.disattenuated.high)
 
 
 def test_a_share_that_cannot_be_told_leans_on_the_scorer():
@@ -195,6 +194,8 @@ def test_a_share_that_cannot_be_told_leans_on_the_scorer():
     assert found.uncertain
     assert found.rare_or_blind
     assert float(found.estimate.rho) == float(found.difference.rho)
+    assert found.estimate.low == min(found.disattenuated.low, found.difference.low)
+    assert found.estimate.high == max(found.disattenuated.high, found.difference.high)
 
 
 def test_estimators_that_predict_say_what_they_lack():

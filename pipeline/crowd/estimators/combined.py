@@ -48,20 +48,20 @@ def combined(
     The disattenuated estimate is unbiased where it counts and noisy where it has little to count. So
     it is replaced by the difference estimate, which leans on the scorer, where the share of images
     with the concept is `uncertain`: its standard error is above .2 of itself, or .3 where the scorer is
-    blind and little to lean on. And the interval is widened to hold both estimates' intervals, with the flag
-    `rare_or_blind`, where that is so, or the share is below .03 or above .97 (rare), or the scorer is blind
-    to more than .02 of the presence. All three are read off the draws, the ratings and the scorer's
-    probabilities; docs/coverage.md has the measured coverage with and without the flag.
+    blind and little to lean on. The interval is widened to hold both estimates' intervals where that is so,
+    or the share is below .03 or above .97 (rare). `rare_or_blind` says that it is widened, or that the
+    scorer is blind to more than .02 of the presence. All three are read off the draws, the ratings and the
+    scorer's probabilities; docs/coverage.md has the measured coverage with and without the flag.
     """
     one = estimate("disattenuated", sample, population, confidence=confidence, interval=interval, rng=rng)
     other = estimate("difference", sample, population, confidence=confidence, interval=interval, rng=rng)
     presence, error = _presence(sample, population)
     blind = ~(population.blind <= BLIND)
     uncertain = ~(error <= np.where(blind, UNCERTAIN_IF_BLIND, UNCERTAIN) * presence)
-    flagged = uncertain | ~((presence >= RARE) & (presence <= 1 - RARE)) | blind
+    widened = uncertain | ~((presence >= RARE) & (presence <= 1 - RARE))
     chosen = uncertain | ~np.isfinite(one.rho)
-    low = np.where(flagged, np.fmin(one.low, other.low), one.low)
-    high = np.where(flagged, np.fmax(one.high, other.high), one.high)
+    low = np.where(widened, np.fmin(one.low, other.low), one.low)
+    high = np.where(widened, np.fmax(one.high, other.high), one.high)
     found = replace(
         one,
         rho=np.where(chosen, other.rho, one.rho),
@@ -71,7 +71,7 @@ def combined(
         high=high,
         influence=np.where(chosen[..., None], other.influence, one.influence),
     )
-    return Combined(found, presence, uncertain, flagged, one, other)
+    return Combined(found, presence, uncertain, widened | blind, one, other)
 
 
 def _presence(sample: Sample, population: Population) -> tuple[FloatArray, FloatArray]:
