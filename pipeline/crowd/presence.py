@@ -22,7 +22,7 @@ LEAST_SLOPE = 0.05
 SPREADS = (10.0, 1.0)
 TINY = np.finfo(np.float64).tiny
 TOLERANCE = 1e-4
-MAX_ITERATIONS = 300
+MAX_ITERATIONS = 3000
 
 
 @dataclass(frozen=True)
