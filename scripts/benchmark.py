@@ -238,8 +238,8 @@ def _time_aggregate(
     ratings = _many_ratings(n_ratings, n_texts, ids)
     rows = []
     for name in AGGREGATE_METHODS:
-        before = _resident_gb()
-        with _Peak() as peak:
+        before = resident_gb()
+        with Peak() as peak:
             ours(ratings, name)
         runs: list[Callable[[], object]] = [partial(ours, ratings, name)]
         if n_ratings == AGGREGATE_COMPARED and name in AGGREGATE_RATIOS:
@@ -291,22 +291,23 @@ def _many_ratings(n_ratings: int, n_texts: int, ids: str) -> pd.DataFrame:
     return ratings.astype(dict.fromkeys(["image_id", "description", "worker"], ids))
 
 
-def _resident_gb() -> float:
+def resident_gb() -> float:
+    """Return the resident memory of this process."""
     return float(psutil.Process().memory_info().rss) / 1e9
 
 
-class _Peak:
+class Peak:
     """The largest resident memory while it is open, looked at every few milliseconds."""
 
-    def __enter__(self) -> "_Peak":
-        self.gb, self._done = _resident_gb(), threading.Event()
+    def __enter__(self) -> "Peak":
+        self.gb, self._done = resident_gb(), threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
         return self
 
     def _watch(self) -> None:
         while not self._done.wait(0.005):
-            self.gb = max(self.gb, _resident_gb())
+            self.gb = max(self.gb, resident_gb())
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
@@ -330,12 +331,21 @@ def simulation(arguments: argparse.Namespace) -> int:
     print(f"{arguments.n_pairs} pairs, {arguments.n_images} images, {arguments.n_repeats} repeats")
     print(f"evaluations a pair: {', '.join(map(str, BUDGETS))}")
     print(f"{len(curves)} points of {len(PAPER)} curves: {seconds:.1f} s (target {SIMULATION_SECONDS:g})")
-    print(f"the images before that: {made - start:.1f} s; in memory with them {_resident_gb():.2f} GB")
+    print(f"the images before that: {made - start:.1f} s; in memory with them {resident_gb():.2f} GB")
     return 0 if seconds <= SIMULATION_SECONDS else 1
+
+
+def matching(arguments: argparse.Namespace) -> int:
+    """Time FBMP and the sanity metrics: seconds, peak memory, growth (benchmark_matching.py)."""
+    import benchmark_matching
+
+    return benchmark_matching.matching(arguments)
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line: one subcommand for each thing measured."""
+    import benchmark_matching
+
     top = argparse.ArgumentParser(description=__doc__)
     commands = top.add_subparsers(dest="command", required=True)
     one = commands.add_parser("activations", help=activations.__doc__)
@@ -366,6 +376,9 @@ def parser() -> argparse.ArgumentParser:
     four.add_argument("--n-images", type=int, default=50_000)
     four.add_argument("--n-repeats", type=int, default=100)
     four.add_argument("--processes", type=int, default=2)
+    five = commands.add_parser("matching", help=matching.__doc__)
+    five.set_defaults(run=matching)
+    benchmark_matching.add_arguments(five)
     return top
 
 
