@@ -5,7 +5,7 @@ from types import ModuleType
 
 from pipeline.errors import AssayError
 
-NAMES = ("shapes", "folder", "imagenet_val", "parquet")
+NAMES = ("shapes", "folder", "imagenet_val", "parquet", "cub", "coco")
 
 
 def dataset(name: str) -> ModuleType:

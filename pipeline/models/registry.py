@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pipeline.errors import AssayError
 from pipeline.models.loaded import Loaded
 
-NAMES = ("timm", "torchvision")
+NAMES = ("timm", "torchvision", "open_clip")
 
 
 def loader(name: str) -> Callable[..., Loaded]:

@@ -27,5 +27,5 @@ def keywords(function):
 
 
 def test_an_unknown_dataset_is_answered_with_the_names_there_are():
-    with pytest.raises(AssayError, match=r"coco.*shapes, folder, imagenet_val, parquet"):
-        dataset("coco")
+    with pytest.raises(AssayError, match=r"mnist.*shapes, folder, imagenet_val, parquet, cub, coco"):
+        dataset("mnist")

@@ -1,0 +1,1 @@
+"""Pairs of images that differ in a named attribute, one file a source."""
