@@ -1,0 +1,1 @@
+"""Sparse autoencoders: variants, one trainer, measures, files of our own and of others."""
