@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from pipeline.attribute_command import attributes
 from pipeline.errors import AssayError
 from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
+from pipeline.pair_commands import COMMANDS as PAIR_COMMANDS
 from pipeline.plan.project import CODE, Project, find_project
 from pipeline.rater_commands import COMMANDS as RATER_COMMANDS
 
@@ -133,7 +135,7 @@ def accept(kind: str, stage: str, undo: bool) -> None:
         )
 
 
-for command in (*RATER_COMMANDS, *MTURK_COMMANDS):
+for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes):
     cli.add_command(command)
 
 

@@ -14,12 +14,14 @@ from pipeline.plan.memory import Memory
 def matching(root: Path, patterns: Sequence[str]) -> list[Path]:
     """List the files under `root` that match a pattern, sorted, hidden ones left out.
 
-    `**/*.png` is a suffix at any depth, in any case; a pattern without `**/` is a name in `root` itself.
+    `**/*.png` is a suffix at any depth, in any case; `../name` is a file beside `root`; any other pattern is
+    a name in `root` itself.
     """
+    beside = [root.parent / p.removeprefix("../") for p in patterns if p.startswith("../")]
     top = {p for p in patterns if not p.startswith("**/")}
     deep = [p.removeprefix("**/") for p in patterns if p.startswith("**/")]
     suffixes = tuple(pattern.removeprefix("*") for pattern in deep)
-    found: list[Path] = []
+    found = [path for path in beside if path.is_file()]
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         here = Path(folder)
@@ -44,7 +46,7 @@ def folder_checksum(memory: Memory, root: Path, patterns: Sequence[str], key: st
     if not root.is_dir():
         raise AssayError(f"{key}: no folder {root} (relative paths start at the project folder)")
     checksums = memory.checksums(matching(root, patterns))
-    lines = [f"{path.relative_to(root).as_posix()} {checksum}" for path, checksum in checksums.items()]
+    lines = [f"{Path(os.path.relpath(path, root)).as_posix()} {sha}" for path, sha in checksums.items()]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -12,13 +12,13 @@ from pipeline.plan.compose import Composed, Composer
 from pipeline.plan.keys import Job, Part, Slicer
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project
-from pipeline.plan.stages import ASKING, ENDS, SWEEP_ENDS, lookup, stage_for, stages_of
+from pipeline.plan.stages import ASKING, SWEEP_ENDS, ends_of, groups_of, lookup, stage_for, stages_of
 from pipeline.plan.sweep import Point, Sweep
 from pipeline.plan.validation import Validated, Validator
 
 ALWAYS = ("dataset", "model", "layer")
 NOT_FACTORS = ("explainer", "tracking", "stats", "loader", "device")
-ONE_A_SWEEP = ("stats", "tracking")
+ONE_A_SWEEP = ("track", "stats", "tracking")
 TABLE_KEYS = ("explainer.path", "explainer.method")
 """What only says where texts come from: the method's name tells such points apart."""
 
@@ -72,7 +72,7 @@ def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accep
     unique = {canonical([p.factors, p.variant, p.keys]): i for i, p in reversed(list(enumerate(points)))}
     points, valid = [points[i] for i in sorted(unique.values())], [valid[i] for i in sorted(unique.values())]
     sweep_keys = _add_sweep(slicer, jobs, sweep.name, points, valid)
-    ends = dict.fromkeys((end, p.keys[end]) for p in points for end in ENDS[p.values["track"]])
+    ends = dict.fromkeys((end, p.keys[end]) for p in points for end in ends_of(p.values))
     return Build(sweep.name, points, jobs, [*ends, *sweep_keys.items()], memory.hashed_bytes, sweep_keys)
 
 
@@ -109,16 +109,18 @@ def _add_sweep(
 ) -> dict[str, str]:
     config = valid[0].values
     keys: dict[str, str] = {}
-    for stage_name in SWEEP_ENDS:
+    for stage_name in SWEEP_ENDS[config["track"]]:
         stage = stage_for(stage_name, config)
         if stage_name == "tracking" and config["tracking"]["name"] == "none":
             continue
         slice_: dict[str, Any] = {group: config[group] for group in stage.reads}
-        slice_["points"] = _point_rows(points, jobs, with_settings=stage_name == "tracking")
+        slice_["points"] = _point_rows(points, jobs, stage.after, with_settings=stage_name == "tracking")
         if stage_name == "tracking":
             slice_["sweep"] = name
-        scorings = sorted({p.keys[end] for p in points for end in ENDS[p.values["track"]]})
-        inputs: dict[str, str | list[str]] = {up: keys.get(up, scorings) for up in stage.after}
+        inputs: dict[str, str | list[str]] = {
+            up: keys[up] if up in keys else sorted({p.keys[up] for p in points if up in p.keys})
+            for up in stage.after
+        }
         code = slicer.code(stage_name, stage, config, slice_)
         job = slicer.finish(stage_name, stage, Part(slice_, code), inputs, {})
         keys[stage_name] = job.key
@@ -134,20 +136,23 @@ def _require_one(group: str, points: Sequence[PlannedPoint]) -> None:
 
 
 def _point_rows(
-    points: Sequence[PlannedPoint], jobs: Mapping[tuple[str, str], Job], with_settings: bool
+    points: Sequence[PlannedPoint],
+    jobs: Mapping[tuple[str, str], Job],
+    after: Sequence[str],
+    with_settings: bool,
 ) -> list[dict[str, Any]]:
     rows = []
     for point in points:
-        key = point.keys[ENDS[point.values["track"]][0]]
-        row: dict[str, Any] = {"factors": point.factors, "variant": point.variant, "key": key}
+        keys = {stage: key for stage, key in point.keys.items() if stage in after}
+        row: dict[str, Any] = {"factors": point.factors, "variant": point.variant, "keys": keys}
         if with_settings:
-            settings = {
-                k: v for k, v in point.values.items() if k not in ("loader", "device", "tracking", "stats")
-            }
+            groups = groups_of(point.values) - {"loader", "device"} | {"track"}
+            settings = {k: v for k, v in point.values.items() if k in groups}
             files = {
                 name: sha for stage, k in point.keys.items() for name, sha in jobs[stage, k].files.items()
             }
-            row |= {"settings": _checksummed(settings, files), "choices": point.choices, "keys": point.keys}
+            choices = {group: choice for group, choice in point.choices.items() if group in groups}
+            row |= {"settings": _checksummed(settings, files), "choices": choices, "results": point.keys}
         rows.append(row)
     return sorted(rows, key=canonical)
 

@@ -47,6 +47,7 @@ class Stage:
 TORCH = ("torch", "timm", "torchvision", "pillow")
 SPEED = ("loader", "device")
 DATASET = (("dataset.name", "pipeline.datasets"),)
+MODEL = (("model.name", "pipeline.models"),)
 SCORER = (("scorer.name", "pipeline.scorers"),)
 EXPLAINER = (("explainer.name", "pipeline.explainers"),)
 AGGREGATION = (
@@ -54,6 +55,8 @@ AGGREGATION = (
     ("estimator.name", "pipeline.crowd.estimators"),
 )
 SCORING = ("numpy", "pandas", "scipy")
+RUNS = (("track", "pipeline.stages.runs"),)
+SAE = (("sae.name", "pipeline.saes"),)
 CROWD_KIT = ("dawid_skene", "glad", "mace")
 ASKING = (
     "crowd.inputs_per_task",
@@ -90,12 +93,25 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     ),
     "activations": (
         Stage(
+            when={"model.name": "open_clip"},
+            reads=("model", "layer", "numerics"),
+            after=("images",),
+            opens=("dataset.root",),
+            speed=SPEED,
+            libraries=(*TORCH, "open_clip_torch"),
+            variants=MODEL,
+            process=True,
+            together="layer",
+            batch=1000,
+            big=True,
+        ),
+        Stage(
             reads=("model", "layer", "numerics"),
             after=("images",),
             opens=("dataset.root",),
             speed=SPEED,
             libraries=TORCH,
-            variants=(("model.name", "pipeline.models"),),
+            variants=MODEL,
             process=True,
             together="layer",
             batch=1000,
@@ -260,6 +276,111 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             variants=AGGREGATION,
         ),
     ),
+    "sae": (
+        Stage(
+            reads=("sae", "numerics"),
+            after=("splits", "activations"),
+            speed=("device",),
+            libraries=("torch", "numpy"),
+            variants=SAE,
+            process=True,
+            together="sae",
+        ),
+    ),
+    "latents": (
+        Stage(
+            reads=("numerics",),
+            after=("activations", "sae"),
+            speed=("device",),
+            libraries=("torch", "scipy"),
+            variants=SAE,
+            process=True,
+            big=True,
+        ),
+    ),
+    "pairs": (
+        Stage(
+            reads=("pairs",),
+            after=("labels",),
+            libraries=("pillow", "numpy", "pandas"),
+            variants=(("pairs.name", "pipeline.pairs"),),
+        ),
+    ),
+    "pair_activations": (
+        Stage(
+            when={"model.name": "open_clip"},
+            reads=("model", "layer", "numerics"),
+            after=("pairs",),
+            opens=("pairs.root",),
+            speed=SPEED,
+            libraries=(*TORCH, "open_clip_torch"),
+            variants=MODEL,
+            process=True,
+            together="layer",
+            batch=1000,
+            big=True,
+        ),
+        Stage(
+            reads=("model", "layer", "numerics"),
+            after=("pairs",),
+            opens=("pairs.root",),
+            speed=SPEED,
+            libraries=TORCH,
+            variants=MODEL,
+            process=True,
+            together="layer",
+            batch=1000,
+            big=True,
+        ),
+    ),
+    "pair_latents": (
+        Stage(
+            reads=("numerics",),
+            after=("pair_activations", "sae"),
+            speed=("device",),
+            libraries=("torch", "scipy"),
+            variants=SAE,
+            process=True,
+        ),
+    ),
+    "matching": (
+        Stage(
+            reads=("matching", "evaluation"),
+            after=("splits", "labels", "latents"),
+            libraries=("numpy", "scipy"),
+            variants=(("matching.name", "pipeline.matching"),),
+        ),
+    ),
+    "perturbation": (
+        Stage(
+            reads=("matching.k", "matching.mode"),
+            after=("labels", "pairs", "pair_latents", "matching"),
+            libraries=("numpy", "scipy"),
+        ),
+    ),
+    "sanity": (
+        Stage(
+            reads=("sanity", "evaluation"),
+            after=("splits", "labels", "activations", "latents"),
+            libraries=("numpy", "scipy"),
+        ),
+    ),
+    "probe": (
+        Stage(
+            reads=("probe", "evaluation"),
+            after=("splits", "labels", "activations"),
+            libraries=("numpy", "scipy"),
+        ),
+    ),
+    "sae_comparison": (
+        Stage(
+            reads=("stats",),
+            after=("sae", "matching", "perturbation", "sanity", "probe"),
+            libraries=("numpy", "pandas", "matplotlib"),
+            scope="sweep",
+            process=True,
+        ),
+    ),
     "comparison": (
         Stage(
             reads=("stats",),
@@ -271,20 +392,36 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     ),
     "tracking": (
         Stage(
-            reads=("tracking",),
+            when={"track": "sae"},
+            reads=("track", "tracking"),
+            after=("sae", "matching", "perturbation", "sanity", "probe", "sae_comparison"),
+            libraries=("wandb",),
+            variants=RUNS,
+            scope="sweep",
+            process=True,
+        ),
+        Stage(
+            reads=("track", "tracking"),
             after=("scoring", "comparison"),
             libraries=("wandb",),
+            variants=RUNS,
             scope="sweep",
             process=True,
         ),
     ),
 }
 
-ENDS: dict[str, tuple[str, ...]] = {"crowd": ("scoring",)}
+ENDS: dict[str, tuple[str, ...]] = {
+    "crowd": ("scoring",),
+    "sae": ("matching", "perturbation", "sanity", "probe"),
+}
 """Track to the point-scope stages that a point is run for."""
 
-SWEEP_ENDS = ("comparison", "tracking")
-"""The sweep-scope stages, in order."""
+SWEEP_ENDS: dict[str, tuple[str, ...]] = {
+    "crowd": ("comparison", "tracking"),
+    "sae": ("sae_comparison", "tracking"),
+}
+"""Track to the sweep-scope stages, in order; people find what the first one makes under results/sweeps/."""
 
 
 def stage_for(name: str, config: Mapping[str, Any]) -> Stage:
@@ -309,6 +446,19 @@ def lookup(config: Mapping[str, Any], dotted: str) -> Any:
     return node
 
 
+def ends_of(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the point-scope stages that a point is run for: without pairs nothing is perturbed."""
+    without = ("perturbation",) if lookup(config, "pairs.name") == "none" else ()
+    return tuple(end for end in ENDS[config["track"]] if end not in without)
+
+
+def groups_of(config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the groups of a config that some stage of the point reads."""
+    rows = stages_of(config).values()
+    keys = [key for row in rows for key in (*row.reads, *row.opens, *row.when)]
+    return frozenset(key.split(".")[0] for key in keys)
+
+
 def stages_of(config: Mapping[str, Any]) -> dict[str, Stage]:
     """Return the point-scope stages that a config needs, upstream first."""
     needed: dict[str, Stage] = {}
@@ -320,6 +470,6 @@ def stages_of(config: Mapping[str, Any]) -> dict[str, Stage]:
                 visit(upstream)
             needed[name] = row
 
-    for end in ENDS[config["track"]]:
+    for end in ends_of(config):
         visit(end)
     return needed

@@ -12,6 +12,8 @@ from pipeline.errors import AssayError
 from pipeline.plan.schema import GROUPS
 
 OF_TRUTH = ("combined", "disattenuated")
+PAIRS_OF = {"shapes": "shapes", "syncub": "cub", "syncoco": "coco"}
+"""Sources of pairs whose attributes are those of one dataset."""
 POSTERIORS = ("bragg_em", "bragg_siglip")
 
 
@@ -140,7 +142,34 @@ def _fields(group: str, inside: list[str]) -> set[str]:
 
 
 def _crosswise(values: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what is wrong between groups: labels that judge their own products, estimators without priors."""
+    """Yield what is wrong between groups of the point's track."""
+    yield from {"crowd": _crowd, "sae": _sae}[values["track"]](values)
+
+
+def _sae(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield why the pairs cannot be of the dataset, and why matching would judge itself."""
+    pairs, dataset = values["pairs"]["name"], values["dataset"]["name"]
+    wanted = PAIRS_OF.get(pairs)
+    if wanted and dataset != wanted:
+        yield (
+            f"pairs={pairs}: its attributes are those of dataset={wanted}, not of dataset={dataset}; "
+            f"take pairs=none, or pairs=edited with pairs of this dataset's attributes"
+        )
+    split, mode = values["evaluation"]["split"], values["matching"]["mode"]
+    if mode == "corrected" and split in ("all", "train"):
+        yield (
+            f"evaluation.split={split}: matching chooses latents on the training split, so it would judge "
+            "itself; take evaluation.split=test, or matching.mode=reference"
+        )
+    if split == "validation":
+        yield (
+            "evaluation.split=validation: it chose the SAE's weights and the probe's thresholds; "
+            "take evaluation.split=test"
+        )
+
+
+def _crowd(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield labels that judge their own products, and estimators without priors."""
     yield from _estimator(values)
     evaluation = values["evaluation"]["split"]
     uses = {f"the explainer (explainer.split={split})": split for split in _splits_of(values["explainer"])}

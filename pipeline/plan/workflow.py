@@ -15,6 +15,7 @@ from pipeline.plan.batches import Plan, read_plan, write_plan
 from pipeline.plan.memory import Memory
 from pipeline.plan.points import Build, build_points
 from pipeline.plan.project import Project, find_project
+from pipeline.plan.stages import SWEEP_ENDS
 from pipeline.plan.state import Status, assess
 from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep, expand_sweep
@@ -74,14 +75,18 @@ def sweep_record(build: Build) -> dict[str, Any]:
     rows = [
         {
             **p.factors,
-            "explainer": p.choices["explainer"],
-            "variant": p.variant,
+            **(
+                {"explainer": p.choices["explainer"], "variant": p.variant}
+                if "explanations" in p.keys
+                else {}
+            ),
             "overrides": " ".join(p.overrides),
         }
         | {f"{stage}_key": key for stage, key in (p.keys | build.sweep_keys).items()}
         for p in build.points
     ]
-    return {"name": build.name, "sweep_keys": build.sweep_keys, "points": rows}
+    shown = SWEEP_ENDS[build.points[0].values["track"]][0]
+    return {"name": build.name, "shown": shown, "sweep_keys": build.sweep_keys, "points": rows}
 
 
 def plan_for(config: Mapping[str, Any], dry_run: bool) -> Plan:
@@ -118,8 +123,8 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
 
     Returns the folder, None where the comparison is not there yet (raters are awaited, or a stage failed).
     """
-    key = record["sweep_keys"]["comparison"]
-    source = project.result("comparison", key)
+    key = record["sweep_keys"][record["shown"]]
+    source = project.result(record["shown"], key)
     if not source.is_dir():
         return None
     home = project.results / "sweeps" / str(record["name"])

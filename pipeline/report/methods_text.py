@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from pipeline.report.aligned import MISSING, aligned
 from pipeline.statistics.comparison import Comparison
 
-MISSING = "-"
 _ERROR_NOTE = (
     "A pair is a unit and text whose score and truth are known. RCE is |score - truth| / |truth|; "
     "its mean is large\nwhere a truth is near 0.\n"
@@ -15,10 +15,10 @@ def methods_text(comparison: Comparison) -> str:
     """Return the overall ranking, and the errors against the truth where it is known, as aligned text."""
     methods, errors = comparison.methods, comparison.errors
     overall = methods[methods["level"] == "overall"]
-    parts = [_table(_method_rows(overall, comparison)) + _method_notes(overall, comparison)]
+    parts = [aligned(_method_rows(overall, comparison)) + _method_notes(overall, comparison)]
     if len(errors):
         rows = errors[errors["level"] == "overall"]
-        parts.append("error against the attributes\n" + _table(_error_rows(rows, comparison)) + _ERROR_NOTE)
+        parts.append("error against the attributes\n" + aligned(_error_rows(rows, comparison)) + _ERROR_NOTE)
     return "\n".join(parts)
 
 
@@ -106,13 +106,3 @@ def _number(value: float) -> str:
 
 def _interval(low: float, high: float) -> str:
     return MISSING if pd.isna(low) else f"{low:.3f} to {high:.3f}"
-
-
-def _table(rows: pd.DataFrame) -> str:
-    columns = [[str(name), *map(str, rows[name])] for name in rows]
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        for line in zip(*columns, strict=True)
-    ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"

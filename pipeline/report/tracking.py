@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from pipeline.errors import AssayError
-from pipeline.statistics.comparison import PROTOCOL, Comparison
 
 Mode = Literal["offline", "online"]
 MAX_TABLE_ROWS = 10_000
@@ -23,28 +21,31 @@ FORBIDDEN = frozenset("/\\#?%:")
 
 @dataclass(frozen=True)
 class PointRecord:
-    """What is logged of one point: key is its scoring key, factors say which cell it is.
+    """What is logged of one point.
 
-    scores: method, unit, description, estimate, n_images, n_ratings, flags; one row a unit.
-    results: the key of each stage's result. config: plain data (what JSON can hold).
+    key: names its run. config: plain data (what JSON can hold). summary: its numbers. history: a row a
+    training step, drawn as curves. results: the key of each stage's result.
     """
 
     key: str
+    name: str
     config: Mapping[str, Any]
-    factors: Mapping[str, str]
-    scores: pd.DataFrame
+    tables: Mapping[str, pd.DataFrame]
+    summary: Mapping[str, Any]
     tags: tuple[str, ...] = ()
     results: Mapping[str, str] = field(default_factory=dict)
+    history: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """What is logged of the whole sweep: key is its comparison key, figure a PNG file."""
+    """What is logged of the whole sweep: key is its comparison key, figures are PNG files."""
 
     name: str
     key: str
-    comparison: Comparison
-    figure: Path
+    tables: Mapping[str, pd.DataFrame]
+    figures: Mapping[str, Path]
+    summary: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
 
@@ -77,47 +78,13 @@ def log_sweep(
     _check_names(project, points, sweep)
     distinct = {point.key: point for point in points}
     with _session(project, entity, mode, sweep.name, directory) as session:
-        runs = [_log_point(session, point, sweep) for point in distinct.values()]
+        runs = [_log_point(session, point) for point in distinct.values()]
         return [*runs, _log_comparison(session, sweep)]
 
 
 def run_id(project: str, sweep: str, kind: str, key: str) -> str:
     """Return the id of a run: 16 hex digits of sha256 over project, sweep name, kind and key."""
     return hashlib.sha256("\x1f".join((project, sweep, kind, key)).encode()).hexdigest()[:16]
-
-
-def point_summary(point: PointRecord, comparison: Comparison) -> dict[str, Any]:
-    """Return the numbers of a point: mean_estimate, n_units, n_missing, n_ratings, rce, result keys.
-
-    Nulls (no scored unit, no known truth) are left out.
-    """
-    estimates = point.scores["estimate"].to_numpy(dtype=np.float64)
-    scored = estimates[~np.isnan(estimates)]
-    summary = {
-        "mean_estimate": float(np.mean(scored)) if len(scored) else None,
-        "n_units": len(scored),
-        "n_missing": len(estimates) - len(scored),
-        "n_ratings": int(point.scores["n_ratings"].sum()),
-        "rce": _rce(point, comparison),
-        "key": point.key,
-        **{f"results/{stage}": key for stage, key in point.results.items()},
-    }
-    return {name: value for name, value in summary.items() if value is not None}
-
-
-def sweep_summary(comparison: Comparison) -> dict[str, Any]:
-    """Return the best method overall, its mean and p_first; one of each per way of judging."""
-    methods = comparison.methods
-    best = methods[(methods["level"] == "overall") & (methods["rank"] == 1)]
-    protocols = [name for name in comparison.factors if name.split(".")[0] in PROTOCOL]
-    varying = [name for name in protocols if len(set(best[name])) > 1]
-    summary: dict[str, Any] = {}
-    for _, row in best.iterrows():
-        end = "".join(f"/{row[name]}" for name in varying)
-        summary[f"best_method{end}"] = row["method"]
-        summary[f"best_mean{end}"] = row["mean"]
-        summary[f"p_first{end}"] = row["p_first"]
-    return {name: value for name, value in summary.items() if not pd.isna(value)}
 
 
 @dataclass(frozen=True)
@@ -192,13 +159,14 @@ def _session(project: str, entity: str | None, mode: Mode, sweep: str, directory
             leftover.unlink()
 
 
-def _log_point(session: _Session, point: PointRecord, sweep: SweepRecord) -> RunRecord:
-    methods = dict.fromkeys(str(method) for method in point.scores["method"])
-    name = " ".join([*point.factors.values(), *methods])
-    config = {**point.config, "factors": dict(point.factors)}
-    with session.run("point", point.key, name, config, point.tags) as (run, record):
-        run.log({"scores": _table(run, "scores", point.scores)})
-        run.summary.update(point_summary(point, sweep.comparison))
+def _log_point(session: _Session, point: PointRecord) -> RunRecord:
+    with session.run("point", point.key, point.name, point.config, point.tags) as (run, record):
+        steps = point.history.to_dict("records") if point.history is not None else []
+        for step in steps:
+            run.log(step)
+        run.log({name: _table(run, name, table) for name, table in point.tables.items()})
+        results = {f"results/{stage}": key for stage, key in point.results.items()}
+        run.summary.update({**_known(point.summary), "key": point.key, **results})
     return record
 
 
@@ -206,15 +174,15 @@ def _log_comparison(session: _Session, sweep: SweepRecord) -> RunRecord:
     import wandb
 
     with session.run("sweep", sweep.key, sweep.name, sweep.config, sweep.tags) as (run, record):
-        tables = {
-            "methods": sweep.comparison.methods,
-            "pairs": sweep.comparison.pairs,
-            "errors": sweep.comparison.errors,
-        }
-        logged = {name: _table(run, name, table) for name, table in tables.items() if len(table)}
-        run.log({**logged, "figure": wandb.Image(str(sweep.figure))})
-        run.summary.update({**sweep_summary(sweep.comparison), "key": sweep.key})
+        tables = {name: _table(run, name, table) for name, table in sweep.tables.items() if len(table)}
+        run.log({**tables, **{name: wandb.Image(str(path)) for name, path in sweep.figures.items()}})
+        run.summary.update({**_known(sweep.summary), "key": sweep.key})
     return record
+
+
+def _known(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave nulls out: W&B would plot them as values."""
+    return {name: value for name, value in summary.items() if not pd.isna(value)}
 
 
 def _table(run: Any, name: str, table: pd.DataFrame) -> Any:
@@ -230,15 +198,6 @@ def _table(run: Any, name: str, table: pd.DataFrame) -> Any:
     # note that absolute path, so that a moved folder could not be synced.
     logged.bind_to_run(run, name, 0)
     return logged
-
-
-def _rce(point: PointRecord, comparison: Comparison) -> float | None:
-    errors = comparison.errors[comparison.errors["level"] == "cell"]
-    for name in comparison.factors:
-        errors = errors[errors[name] == point.factors.get(name)]
-    methods = set(point.scores["method"])
-    errors = errors[errors["method"] == (methods.pop() if len(methods) == 1 else "all")]
-    return None if errors.empty or np.isnan(errors["rce"].iloc[0]) else float(errors["rce"].iloc[0])
 
 
 def _check_names(project: str, points: Sequence[PointRecord], sweep: SweepRecord) -> None:

@@ -45,7 +45,7 @@ def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> 
 def gather_scores(points: Sequence[dict[str, Any]], folders: Sequence[Path]) -> pd.DataFrame:
     """Return the scores of all points in one table, their factors as columns; points in the given order."""
     folder_of = {folder.name: folder for folder in folders}
-    tables = [point_scores(point, folder_of[point["key"]]) for point in points]
+    tables = [point_scores(point, folder_of[point["keys"]["scoring"]]) for point in points]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -55,7 +55,7 @@ def gather_influence(points: Sequence[dict[str, Any]], folders: Sequence[Path]) 
     tables = [
         _named(read_table(path), point)
         for point in points
-        if (path := folder_of[point["key"]] / "influence.parquet").is_file()
+        if (path := folder_of[point["keys"]["scoring"]] / "influence.parquet").is_file()
     ]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 

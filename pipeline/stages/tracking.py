@@ -3,25 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.files import read_json, write_json
-from pipeline.report.tracking import PointRecord, SweepRecord, log_sweep
-from pipeline.stages.comparison import point_scores, read_comparison
+from pipeline.files import write_json
+from pipeline.report.tracking import log_sweep
+from pipeline.stages.runs.registry import records_of
 
 
 def run(config: dict[str, Any], inputs: dict[str, Any], output: Path) -> list[str]:
     """Write wandb/ with one folder a run, and runs.json: id, name and folder of each."""
     settings = config["tracking"]
-    folder = inputs["comparison"]
-    facts = read_json(folder / "facts.json")
-    folder_of = {scoring.name: scoring for scoring in inputs["scoring"]}
-    points = [_point(point, folder_of[point["key"]]) for point in config["points"]]
-    sweep = SweepRecord(
-        name=config["sweep"],
-        key=folder.name,
-        comparison=read_comparison(folder, facts["factors"], facts["confidence"]),
-        figure=folder / "comparison.png",
-        config={"points": len(points)},
-    )
+    points, sweep = records_of(config["track"])(config, inputs)
     runs = log_sweep(
         points,
         sweep,
@@ -32,17 +22,6 @@ def run(config: dict[str, Any], inputs: dict[str, Any], output: Path) -> list[st
     )
     write_runs(output, runs)
     return []
-
-
-def _point(point: dict[str, Any], folder: Path) -> PointRecord:
-    return PointRecord(
-        key=point["key"],
-        config=point["settings"],
-        factors=point["factors"],
-        scores=point_scores(point, folder),
-        tags=tuple(sorted({f"{group}:{choice}" for group, choice in point["choices"].items()})),
-        results=point["keys"],
-    )
 
 
 def write_runs(output: Path, runs: Any) -> None:

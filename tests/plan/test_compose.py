@@ -35,8 +35,9 @@ def mistake(overrides):
 
 
 @pytest.mark.parametrize("name", sweep_names(CONF))
-def test_every_point_of_a_shipped_sweep_equals_plain_compose(composer, name):
-    for point in expand_sweep(CONF, name, []).points:
+def test_points_of_a_shipped_sweep_equal_plain_compose(composer, name):
+    points = expand_sweep(CONF, name, []).points
+    for point in points[:: max(1, len(points) // 12)]:  # plain compose takes 60 ms
         assert composer.compose(point).config == plainly(point)
 
 

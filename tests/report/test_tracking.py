@@ -18,15 +18,8 @@ import pytest
 from PIL import Image
 
 from pipeline.errors import AssayError
-from pipeline.report.tracking import (
-    PointRecord,
-    RunRecord,
-    SweepRecord,
-    log_sweep,
-    point_summary,
-    run_id,
-    sweep_summary,
-)
+from pipeline.report.crowd_runs import point_record, point_summary, sweep_record, sweep_summary
+from pipeline.report.tracking import PointRecord, RunRecord, SweepRecord, log_sweep, run_id
 from pipeline.statistics.comparison import compare
 
 FACTORS = ("layer", "scoring")
@@ -55,22 +48,23 @@ def scores() -> pd.DataFrame:
 def records(folder: Path) -> tuple[list[PointRecord], SweepRecord]:
     table = scores()
     cells = [("crowd", "clip_dissect"), ("crowd", "random"), ("oracle", "clip_dissect")]
+    Image.new("RGB", (40, 30), "red").save(folder / "figure.png")
+    comparison = compare(table, factors=FACTORS, n_bootstrap=10)
     points = [
-        PointRecord(
+        point_record(
             key=f"k{number:012d}",
             config={"layer": "l1", "crowd": {"n_raters": 3, "miss": 0.1}},
             factors={"layer": "l1", "scoring": scoring},
             scores=table[(table["scoring"] == scoring) & (table["method"] == method)].drop(
                 columns=list(FACTORS)
             ),
+            comparison=comparison,
             tags=("crowd", method),
             results={"scoring": f"k{number:012d}", "study": "kaaaaaaaaaaaa"},
         )
         for number, (scoring, method) in enumerate(cells)
     ]
-    Image.new("RGB", (40, 30), "red").save(folder / "figure.png")
-    comparison = compare(table, factors=FACTORS, n_bootstrap=10)
-    return points, SweepRecord("demo", "kcccccccccccc", comparison, folder / "figure.png", {"seed": 0})
+    return points, sweep_record("demo", "kcccccccccccc", comparison, folder / "figure.png", {"seed": 0})
 
 
 def log_records(path: Path) -> Iterator[Any]:
@@ -152,7 +146,7 @@ def test_the_table_of_a_point_is_a_file_of_its_run(logged: tuple[list[RunRecord]
     assert found["files"] == [found["summary"]["scores/path"]]
     assert found["summary"]["scores/_type"] == "table-file"
     table = json.loads(path.read_text())
-    assert table["columns"] == list(records(logged[1])[0][0].scores.columns)
+    assert table["columns"] == list(records(logged[1])[0][0].tables["scores"].columns)
     assert table["data"][0] == ["clip_dissect", 0, "text 0", 0.5, 9, 27, "no_interval"]
     assert table["data"][2][3] is None
 
@@ -222,10 +216,12 @@ def test_an_id_depends_on_project_sweep_kind_and_key() -> None:
     assert run_id("p", "s", "point", "k1") == "9606b74b8929813e"
 
 
-def test_nulls_are_left_out_of_a_summary(tmp_path: Path) -> None:
-    points, sweep = records(tmp_path)
-    empty = replace(points[0], scores=points[0].scores.assign(estimate=np.nan))
-    found = point_summary(empty, sweep.comparison)
+def test_nulls_are_left_out_of_a_summary() -> None:
+    table = scores()
+    comparison = compare(table, factors=FACTORS, n_bootstrap=10)
+    found = point_summary(
+        table.head(3).assign(estimate=np.nan), {"layer": "l1", "scoring": "crowd"}, comparison
+    )
     assert (found["n_units"], found["n_missing"]) == (0, 3)
     assert "mean_estimate" not in found
 

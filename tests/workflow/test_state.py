@@ -146,16 +146,17 @@ def test_a_finished_sweep_does_not_start_snakemake(copy: TinyProject) -> None:
 
 def test_every_shipped_sweep_is_composed_and_planned(copy: TinyProject) -> None:
     data = copy.root / "data"
-    for name in ("emoji", "imagenet_val"):
+    for name in ("emoji", "imagenet_val", "cub", "syncub", "coco", "syncoco"):
         (data / name / "images").mkdir(parents=True)
     for arch, layer in (("resnet50", "layer4"), ("vit_b_16", "encoder.layers.encoder_layer_11.mlp.1")):
         for method in ("le_siglip", "le_label", "invert", "milan", "dnd", "maia"):
             path = data / "explanations" / method / f"{arch}_{layer}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("unit,description\n0,dog\n")
-    names = ("demo", "emoji", "paper_crowd", "paper_simulation", "pilot")
-    points = {name: len(copy.prepare(sweep=name).build.points) for name in names}
-    assert points == {"demo": 8, "emoji": 8, "paper_crowd": 14, "paper_simulation": 32, "pilot": 3}
+    expected = {"demo": 8, "emoji": 8, "paper_crowd": 14, "paper_simulation": 32, "pilot": 3}
+    expected |= {"sae_demo": 36, "paper_sae": 432}
+    points = {name: len(copy.prepare(sweep=name).build.points) for name in expected}
+    assert points == expected
     assert {path.stem for path in (copy.root / "conf" / "sweep").glob("*.yaml")} == {*points, "tiny", "light"}
 
 

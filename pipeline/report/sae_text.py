@@ -1,0 +1,85 @@
+"""A sweep over SAEs as text for a terminal: the variants, and which metrics can be trusted."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from pipeline.report.aligned import MISSING, aligned
+from pipeline.statistics.sae_baselines import UNTRAINED
+
+MEANS = {
+    "match_score": "MATCHScore",
+    "dmatch_score": "dMATCHScore",
+    "tapa_score": "TAPAScore",
+    "dstay": "dstay",
+    "l0": "L0",
+    "explained_variance": "explained variance",
+    "dead_share": "dead share",
+    "probe_f1": "linear probe F1",
+}
+VERDICTS = {
+    "pass": "pass",
+    "fail": "FAIL",
+    "unknown": "unknown: needs a frozen and a random SAE, and more than one item",
+}
+
+
+def sae_text(tables: Mapping[str, pd.DataFrame], confidence: float) -> str:
+    """Return the means of each variant, and the sanity table in words.
+
+    tables: saes and sanity of the sae_comparison stage.
+    """
+    parts = ["means over dictionary sizes and seeds\n" + aligned(_variants(tables["saes"])) + _notes(tables)]
+    parts.append(
+        f"does the metric tell trained from untrained? difference with {100 * confidence:g}% interval\n"
+        + aligned(_verdicts(tables["sanity"]))
+    )
+    return "\n".join(parts)
+
+
+def _variants(saes: pd.DataFrame) -> pd.DataFrame:
+    shown = {name: title for name, title in MEANS.items() if saes[name].notna().any()}
+    groups = saes.groupby("variant", sort=False)
+    means = groups[list(shown)].mean().assign(n=groups.size())
+    means = means.sort_values("match_score", ascending=False, kind="stable")
+    columns = {title: means[name].map(_number) for name, title in shown.items()}
+    return pd.DataFrame({"variant": means.index, "SAEs": means["n"].astype(str), **columns})
+
+
+def _notes(tables: Mapping[str, pd.DataFrame]) -> str:
+    saes = tables["saes"]
+    untrained = saes["variant"].isin(UNTRAINED)
+    lines = [
+        "MATCHScore: mean F1 over attributes on images that matching did not see; dMATCHScore: minus a frozen "
+        "SAE's."
+    ]
+    if empty := int(saes.loc[~untrained, "n_empty"].sum()):
+        total = int(saes.loc[~untrained, "n_attributes"].sum())
+        lines.append(f"{empty} of {total} attributes of trained SAEs have no latent; they count as 0.")
+    return "\n".join(lines) + "\n"
+
+
+def _verdicts(sanity: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "metric": sanity["metric"],
+            "variant": sanity["variant"],
+            **{name: sanity[name].map(_number) for name in ("trained", *UNTRAINED)},
+            **{f"over {kind}": [_interval(row, kind) for _, row in sanity.iterrows()] for kind in UNTRAINED},
+            "drawn anew": sanity["n_items"].astype(str) + " " + sanity["resampled"],
+            "verdict": sanity["verdict"].map(VERDICTS),
+        }
+    )
+
+
+def _interval(row: pd.Series, kind: str) -> str:
+    name = f"over_{kind}"
+    if pd.isna(row[name]):
+        return MISSING
+    if pd.isna(row[f"{name}_low"]):
+        return f"{row[name]:.3f}"
+    return f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
+
+
+def _number(value: float) -> str:
+    return MISSING if pd.isna(value) else f"{value:.3f}"
