@@ -40,7 +40,10 @@ class Composed:
 
 @dataclass(frozen=True)
 class _Base:
-    """A composed choice of groups; `config` is JSON, which reads faster than Python copies."""
+    """A composed choice of groups; `config` is JSON, which reads faster than Python copies.
+
+    interpolated: some value depends on another one, so that no value may be set on a copy.
+    """
 
     config: str
     choices: dict[str, str]
@@ -121,7 +124,7 @@ class Composer:
             {
                 "config": json.dumps(plain),
                 "choices": choices,
-                "interpolated": any(True for _ in interpolations(node)),
+                "interpolated": any(not _is_environment(text) for _, text in interpolations(node)),
             }
         )
 
@@ -208,6 +211,11 @@ def _interpolations(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _interpolations(value, f"{prefix}.{index}")
     elif isinstance(node, str) and "${" in node:
         yield prefix, node
+
+
+def _is_environment(text: str) -> bool:
+    """Say whether a value's interpolations are of the environment alone, so that no other value changes it."""
+    return all(piece.startswith("oc.env:") for piece in text.split("${")[1:])
 
 
 PATH_KEYS = {"root", "path", "vocabulary"}

@@ -50,8 +50,8 @@ def _notes(tables: Mapping[str, pd.DataFrame]) -> str:
     saes = tables["saes"]
     untrained = saes["variant"].isin(UNTRAINED)
     lines = [
-        "MATCHScore: mean F1 over attributes on images that matching did not see; dMATCHScore: minus a frozen "
-        "SAE's."
+        "MATCHScore: mean F1 over attributes on images that matching did not see; "
+        "dMATCHScore: minus a frozen SAE's."
     ]
     if empty := int(saes.loc[~untrained, "n_empty"].sum()):
         total = int(saes.loc[~untrained, "n_attributes"].sum())

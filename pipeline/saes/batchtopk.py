@@ -3,6 +3,7 @@
 Source: arXiv 2412.06410.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -11,56 +12,62 @@ from torch import Tensor
 from pipeline.saes.activation import Activation
 from pipeline.saes.rule import Rule
 
-MEMORY = 0.5
-"""Share of the threshold's moving average that a batch leaves in place."""
-
 
 @dataclass(kw_only=True)
 class BatchTopK(Rule):
     """In training the K x B largest ReLU outputs of a batch, in evaluation those above a threshold.
 
-    The threshold is the moving average of the smallest code that was kept, with the start's bias taken
-    out (as in Adam: Kingma & Ba 2015, section 3), so that it can be used after one batch. A batch in
-    which nothing is positive leaves it; before any positive code it is 0. Averaged in float64.
+    The threshold is the paper's: the mean over batches of the smallest code that is kept. It is taken from
+    the validation rows, with the weights of the checkpoint: a moving average over training batches lags
+    behind the weights at first, and lets too many latents fire on rows that were not trained on once the
+    dictionary has learned the training rows by heart.
     """
 
     k: int
     l1: float
     aux_k: int
     aux_coefficient: float
-    total: Tensor
-    weight: Tensor
+    thresholds: Tensor
 
     def codes(self, pre: Tensor) -> Tensor:
         """Return codes (S, B, D) with at most K x B that are not 0 in each member."""
         flat = pre.relu().flatten(1)
-        n_kept = min(self.k * pre.shape[1], flat.shape[1])
-        values, places = flat.topk(n_kept, dim=1, sorted=False)
+        values, places = self._kept(flat, pre.shape[1])
         return torch.zeros_like(flat).scatter(1, places, values).view_as(pre)
+
+    def _kept(self, flat: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+        n_kept = min(self.k * n_rows, flat.shape[1])
+        values, places = flat.topk(n_kept, dim=1, sorted=False)
+        return values, places
 
     def evaluate(self, pre: Tensor) -> Tensor:
         """Return codes (S, B, D): ReLU where it is above the threshold."""
-        return torch.where(pre > self._averages()[:, None, None], pre, 0).relu()
+        return torch.where(pre > self.thresholds[:, None, None], pre, 0).relu()
 
     @torch.no_grad()
-    def observe(self, codes: Tensor) -> None:
-        """Move the average towards the smallest positive code of the batch."""
-        smallest = codes.masked_fill(codes <= 0, torch.inf).flatten(1).amin(dim=1).double()
-        fired = torch.isfinite(smallest)
-        total = MEMORY * self.total + (1 - MEMORY) * torch.where(fired, smallest, 0)
-        self.total = torch.where(fired, total, self.total)
-        self.weight = torch.where(fired, MEMORY * self.weight + (1 - MEMORY), self.weight)
+    def calibrate(self, blocks: Iterable[Tensor]) -> None:
+        """Set the threshold to the mean, over rows, of the smallest positive code kept in their block.
+
+        Averaged in float64; a block in which nothing is positive does not count, and where none counts
+        the threshold is 0.
+        """
+        total = torch.zeros_like(self.thresholds, dtype=torch.float64)
+        weight = torch.zeros_like(total)
+        for pre in blocks:
+            kept, _ = self._kept(pre.relu().flatten(1), pre.shape[1])
+            smallest = kept.masked_fill(kept <= 0, torch.inf).amin(dim=1).double()
+            fired = torch.isfinite(smallest)
+            total += torch.where(fired, smallest, 0) * pre.shape[1]
+            weight += fired * pre.shape[1]
+        self.thresholds = torch.where(weight > 0, total / weight, 0).float()
 
     def activation(self, member: int) -> Activation:
         """Return the threshold, one for all latents."""
-        return Activation("threshold", k=self.k, threshold=self._averages()[member : member + 1].cpu())
+        return Activation("threshold", k=self.k, threshold=self.thresholds[member : member + 1].cpu().clone())
 
     def threshold(self, n_saes: int) -> Tensor:
         """Return the thresholds (S,)."""
-        return self._averages().cpu()
-
-    def _averages(self) -> Tensor:
-        return torch.where(self.weight > 0, self.total / self.weight, 0).float()
+        return self.thresholds.cpu()
 
 
 def rule(
@@ -74,7 +81,5 @@ def rule(
     aux_coefficient: float = 1 / 32,
 ) -> BatchTopK:
     """Return the rule of `n_saes` BatchTopK SAEs."""
-    zeros = torch.zeros(n_saes, dtype=torch.float64, device=device)
-    return BatchTopK(
-        k=k, l1=l1, aux_k=aux_k, aux_coefficient=aux_coefficient, total=zeros, weight=zeros.clone()
-    )
+    thresholds = torch.zeros(n_saes, device=device)
+    return BatchTopK(k=k, l1=l1, aux_k=aux_k, aux_coefficient=aux_coefficient, thresholds=thresholds)

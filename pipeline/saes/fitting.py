@@ -12,6 +12,7 @@ from pipeline.errors import AssayError
 from pipeline.saes.activation import Activation
 from pipeline.saes.auxiliary import Silence, auxiliary_loss
 from pipeline.saes.inputs import Inputs
+from pipeline.saes.normalisation import Normalised
 from pipeline.saes.optimiser import MemberwiseAdam
 from pipeline.saes.rule import Rule
 from pipeline.saes.weights import Stack
@@ -101,7 +102,6 @@ class Fit:
         self.adam.step()
         self.stack.renormalise()
         with torch.no_grad():
-            self.rule.observe(codes)
             self.silence.observe(codes)
         return torch.stack([total, auxiliary]).detach().double()
 
@@ -150,13 +150,18 @@ class Fit:
             row["epoch"], row["validation_loss"], self.stack.member(member), self.rule.activation(member)
         )
 
+    def _members(self, block: Normalised) -> Tensor:
+        """Return normalised rows (n, d) for every member, (S, n, d)."""
+        return block.values.expand(len(self.seeds), *block.values.shape)
+
     @torch.no_grad()
     def _validate(self) -> dict[str, Tensor]:
         n_saes, n_latents = self.stack.encoder_bias.shape
+        self.rule.calibrate(self.stack.pre(self._members(block)) for block in self.validation.blocks())
         sums = torch.zeros(3, n_saes, dtype=torch.float64, device=self.train.device)
         fired = torch.zeros(n_saes, n_latents, dtype=torch.bool, device=self.train.device)
         for block in self.validation.blocks():
-            inputs = block.values.expand(n_saes, *block.values.shape)
+            inputs = self._members(block)
             pre = self.stack.pre(inputs)
             codes = self.rule.evaluate(pre)
             loss, reconstruction = self.rule.objective(inputs, pre, codes, self.stack)

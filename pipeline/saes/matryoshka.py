@@ -50,14 +50,12 @@ def rule(
     n_prefixes: int = 6,
 ) -> Matryoshka:
     """Return the rule of `n_saes` Matryoshka SAEs of `n_latents` latents in total."""
-    zeros = torch.zeros(n_saes, dtype=torch.float64, device=device)
     ends = prefix_ends(n_latents, n_prefixes)
     return Matryoshka(
         k=k,
         l1=l1,
         aux_k=aux_k,
         aux_coefficient=aux_coefficient,
-        total=zeros,
-        weight=zeros.clone(),
+        thresholds=torch.zeros(n_saes, device=device),
         ends=ends,
     )

@@ -1,5 +1,6 @@
 """What the trainer asks of a variant; every tensor is stacked over S SAEs of one shape."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -47,8 +48,11 @@ class Rule:
             loss + self.l1 * codes.abs().mean(dim=2).mean(dim=1) if self.l1 else loss, reconstruction
         )
 
-    def observe(self, codes: Tensor) -> None:
-        """Look at the training codes of a batch (S, B, D), after its gradient step."""
+    def calibrate(self, blocks: Iterable[Tensor]) -> None:
+        """Fit what `evaluate` needs to pre-activations (S, B, D) of validation rows, block by block.
+
+        The blocks are computed only where a variant asks for them.
+        """
 
     def activation(self, member: int) -> Activation:
         """Return the finished activation of one member."""

@@ -78,7 +78,8 @@ def _groups(settings: Sequence[dict[str, Any]], n_rows: int) -> list[list[int]]:
     """Return which settings train as one stack: those that differ in their seed alone, up to STACKED."""
     alike: dict[str, list[int]] = {}
     for i, each in enumerate(settings):
-        alike.setdefault(canonical({**each, "seed": None}), []).append(i)
+        told = {key: str(value) for key, value in each.items() if key != "seed"}
+        alike.setdefault(canonical(told), []).append(i)
     groups = []
     for members in alike.values():
         first = settings[members[0]]

@@ -54,9 +54,12 @@ class Stack:
         return [self.encoder, self.encoder_bias, self.decoder, self.decoder_bias]
 
     def pre(self, inputs: Tensor) -> Tensor:
-        """Return pre-activations (S, B, D) of normalised inputs (S, B, d)."""
-        centred = inputs - self.decoder_bias[:, None]
-        return product(centred, self.encoder) + self.encoder_bias[:, None]
+        """Return pre-activations (S, B, D) of normalised inputs (S, B, d): (x - decoder bias) W + encoder bias.
+
+        The decoder's bias is multiplied on its own, so that its gradient costs no product of all rows.
+        """
+        shift = self.encoder_bias[:, None] - product(self.decoder_bias[:, None], self.encoder)
+        return product(inputs, self.encoder) + shift
 
     def decode(self, codes: Tensor) -> Tensor:
         """Return codes (S, B, D) decoded, (S, B, d)."""

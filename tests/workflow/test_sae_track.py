@@ -195,3 +195,21 @@ def test_without_pairs_nothing_is_perturbed_and_the_tables_say_nothing_of_it(
     printed = copy.run_here("run", "sweep=tiny_sae", "pairs=none", "sae.seed=0", "tracking=none")
     assert "TAPAScore" not in printed.split("does the metric")[0]
     assert pd.read_csv(latest(copy) / "saes.csv")["tapa_score"].isna().all()
+
+
+def test_an_sae_from_a_file_is_judged_like_the_one_that_it_is_a_copy_of(
+    built_sae: TinyProject, tmp_path: Path
+) -> None:
+    copy = built_sae.copy_to(tmp_path / "assay")
+    saes = pd.read_csv(latest(copy) / "saes.csv")
+    row = saes[saes["variant"] == "topk"].iloc[0]
+    file = copy.root / "results" / "sae" / row["sae_key"] / "sae.safetensors"
+    block = BLOCK.replace(
+        "  - sae.dictionary_size=16\n  - sae.seed=0,1\n", f"  - sae=file\n  - sae.path={file}\n"
+    )
+    (copy.root / "conf" / "sweep" / "foreign.yaml").write_text(block + "  - tracking=none\n")
+    copy.run_here("run", "sweep=foreign")
+    found = pd.read_csv(copy.root / "results" / "sweeps" / "foreign" / "latest" / "saes.csv").iloc[0]
+    assert found["variant"] == "file"
+    for name in ("match_score", "tapa_score", "explained_variance", "l0", "ms", "fms"):
+        assert found[name] == pytest.approx(row[name]), name
