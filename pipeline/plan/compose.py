@@ -214,7 +214,7 @@ def _interpolations(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_environment(text: str) -> bool:
-    """Say whether a value's interpolations are of the environment alone, so that no other value changes it."""
+    """Say whether a value's interpolations are of the environment alone: no other value changes it."""
     return all(piece.startswith("oc.env:") for piece in text.split("${")[1:])
 
 

@@ -54,7 +54,7 @@ class Stack:
         return [self.encoder, self.encoder_bias, self.decoder, self.decoder_bias]
 
     def pre(self, inputs: Tensor) -> Tensor:
-        """Return pre-activations (S, B, D) of normalised inputs (S, B, d): (x - decoder bias) W + encoder bias.
+        """Return pre-activations (S, B, D) of normalised inputs (S, B, d): (x - decoder bias) W + bias.
 
         The decoder's bias is multiplied on its own, so that its gradient costs no product of all rows.
         """
