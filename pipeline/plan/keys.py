@@ -14,7 +14,7 @@ from pipeline.plan.accepted import Accepted
 from pipeline.plan.content import file_checksum, folder_checksum, packaged_file
 from pipeline.plan.fingerprint import PACKAGE, Fingerprints, source
 from pipeline.plan.memory import Memory
-from pipeline.plan.schema import Settings
+from pipeline.plan.settings.base import Settings
 from pipeline.plan.stages import Stage, lookup
 from pipeline.plan.validation import Validated
 

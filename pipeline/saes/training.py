@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from pipeline.errors import AssayError
 from pipeline.files import canonical
+from pipeline.models.device import threads_of
 from pipeline.saes.fitting import Fit, Schedule
 from pipeline.saes.inputs import Inputs
 from pipeline.saes.measures import measure
@@ -21,6 +22,8 @@ from pipeline.saes.sae import Sae
 
 STACKED = 1 << 17
 """The most codes (SAEs x batch x latents) that a stack works on at once; beyond it stacking saves nothing."""
+THREADED = 1 << 19
+"""The codes (batch x latents) from which on more than one thread pays; below it, one thread is used."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,9 @@ def fit_together(
 
     Both arrays may be memory-mapped; they are read and normalised once. Settings that differ in their
     seed alone train as one stack, where a stack is faster; nothing is shared but the rows, and each SAE
-    is what training it alone gives. An untrained variant is built and measured. Raises AssayError for an
-    unknown variant or key, no rows, different d, activations that are not finite, and a loss that is not.
+    is what training it alone gives, on a CPU to the bit. Small ones use one of the `threads`. An
+    untrained variant is built and measured. Raises AssayError for an unknown variant or key, no rows,
+    different d, activations that are not finite, and a loss that is not.
     """
     results: dict[int, Trained] = {}
     with computing(device, precision=precision, tf32=tf32, threads=threads) as target:
@@ -69,7 +73,8 @@ def fit_together(
                     results |= {i: _built(settings[i], splits[1]) for i in group}
                     continue
                 fit = _fit(chosen, splits, progress=bar)
-                fit.run()
+                with threads_of(1 if _n_codes(chosen[0], len(splits[0])) < THREADED else threads):
+                    fit.run()
                 results |= {i: _trained(fit, member, settings[i], splits) for member, i in enumerate(group)}
     return [results[i] for i in range(len(settings))]
 
@@ -83,10 +88,15 @@ def _groups(settings: Sequence[dict[str, Any]], n_rows: int) -> list[list[int]]:
     groups = []
     for members in alike.values():
         first = settings[members[0]]
-        batch = min(first.get("batch_size", Schedule.batch_size), n_rows)
-        size = max(1, STACKED // max(1, batch * int(first.get("dictionary_size", 1))))
+        size = max(1, STACKED // max(1, _n_codes(first, n_rows)))
         groups += [members[start : start + size] for start in range(0, len(members), size)]
     return groups
+
+
+def _n_codes(settings: dict[str, Any], n_rows: int) -> int:
+    """Return how many codes one SAE has in a batch."""
+    batch = min(settings.get("batch_size", Schedule.batch_size), n_rows)
+    return int(batch * settings.get("dictionary_size", 1))
 
 
 def _fit(settings: Sequence[dict[str, Any]], splits: tuple[Inputs, Inputs], progress: "tqdm[Any]") -> Fit:

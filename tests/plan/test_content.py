@@ -9,7 +9,7 @@ from pipeline.errors import AssayError
 from pipeline.files import sha256
 from pipeline.plan.content import file_checksum, folder_checksum, matching, packaged_file
 from pipeline.plan.memory import Memory
-from pipeline.plan.schema import IMAGE_FILES
+from pipeline.plan.settings.base import IMAGE_FILES
 
 
 @pytest.fixture

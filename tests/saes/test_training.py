@@ -93,7 +93,7 @@ def test_curves_and_facts_say_what_the_kept_sae_measures(
     assert best["epoch"].item() == one.facts["best_epoch"]
     measured = measure(one.sae, validation)
     assert measured.facts() == one.facts["validation"]
-    assert best["explained_variance"].item() == pytest.approx(measured.explained_variance, rel=1e-5)
+    assert best["explained_variance"].item() == pytest.approx(measured.explained_variance, rel=1e-4)
     assert best["l0"].item() == pytest.approx(measured.l0, rel=1e-3)
     assert best["dead_share"].item() == measured.dead_share
     assert one.curves["validation_loss"].idxmin() == best.index[0]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pipeline.errors import AssayError
 from pipeline.files import sha256
 from pipeline.ingest.ingesting import ingest
-from pipeline.plan.schema import FilesSettings
+from pipeline.plan.settings.crowd import FilesSettings
 from pipeline.study.frozen import FrozenStudy, open_study, require_as_frozen, slot_columns
 from pipeline.study.settings import StudySettings, read_settings, write_settings
 from pipeline.study.writing import Drawn, write_extension, write_study, write_urls

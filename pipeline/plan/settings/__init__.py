@@ -1,0 +1,1 @@
+"""What each variant's settings may be; `pipeline.plan.schema` gathers them by group."""
