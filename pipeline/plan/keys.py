@@ -204,11 +204,19 @@ class Slicer:
         return {f"{key}.{p.name}": file_checksum(self._memory, p, key) for p in found}
 
     def _add_content(self, stage: str, key: str, path: Path, settings: Any, part: Part) -> None:
-        """Add the checksum of what a stage reads at a path: the files its settings name, or the one file."""
+        """Add the checksum of what a stage reads at a path: the files its settings name, or the one file.
+
+        Where settings name files of a folder and the path is one file, those of them without `*` that lie
+        beside it count too.
+        """
         content = settings.CONTENT if isinstance(settings, Settings) else {}
         name = key.split(".", 1)[-1]
         patterns = content.get(stage, {}).get(name)
-        if patterns is not None:
+        if patterns is not None and path.is_file():
+            beside = [path.with_name(p) for p in patterns if "*" not in p and path.with_name(p).is_file()]
+            part.files.update({f"{key}.{p.name}": file_checksum(self._memory, p, key) for p in beside})
+            part.files[key] = file_checksum(self._memory, path, key)
+        elif patterns is not None:
             part.patterns[key] = list(patterns)
             part.files[key] = self._once(path, patterns, key)
         elif not any(name in fields for fields in content.values()):

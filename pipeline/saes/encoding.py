@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 from tqdm import tqdm
 
 from pipeline.models.device import inference
+from pipeline.saes.numerics import threads_for
 from pipeline.saes.sae import BLOCK, Sae
 
 
@@ -27,7 +28,8 @@ def encode_csr(
     """
     array = activations if isinstance(activations, np.ndarray) else np.asarray(activations)
     counts, latents, values = [np.zeros(1, dtype=np.int64)], [], []
-    with inference(device, precision=precision, tf32=tf32, threads=threads) as target:
+    used = threads_for(BLOCK * sae.dictionary_size, threads)
+    with inference(device, precision=precision, tf32=tf32, threads=used) as target:
         blocks = sae.to(target).blocks(array)
         total = -(-len(array) // BLOCK)
         for codes, _ in tqdm(blocks, desc="codes", unit="block", total=total, disable=not progress):

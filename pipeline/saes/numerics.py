@@ -8,6 +8,18 @@ import torch
 
 from pipeline.models.device import PRECISIONS, choose, threads_of
 
+THREADED = 1 << 19
+"""The codes of a batch (rows x latents) from which on more than one thread pays."""
+
+
+def threads_for(n_codes: int, threads: int | None) -> int | None:
+    """Return how many of `threads` work on batches of `n_codes` codes: one where they are few.
+
+    Threads that meet after every short operation wait for each other; where other jobs hold the cores
+    they take many times as long as one thread alone.
+    """
+    return 1 if n_codes < THREADED else threads
+
 
 @contextmanager
 def computing(device: str, *, precision: str, tf32: bool, threads: int | None) -> Iterator[torch.device]:

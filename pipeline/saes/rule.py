@@ -1,5 +1,6 @@
 """What the trainer asks of a variant; every tensor is stacked over S SAEs of one shape."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ class Objective(NamedTuple):
     reconstruction: Tensor
 
 
-class Rule:
+class Rule(ABC):
     """Codes from pre-activations, the loss, and what is left in the file; a variant overrides what differs.
 
     The default objective is the MSE, plus `l1` times the mean absolute code; its gradient reaches what
@@ -32,9 +33,9 @@ class Rule:
         """Return Adam's further parameter groups."""
         return []
 
+    @abstractmethod
     def codes(self, pre: Tensor) -> Tensor:
         """Return training codes (S, B, D) for pre-activations (S, B, D)."""
-        raise NotImplementedError
 
     def evaluate(self, pre: Tensor) -> Tensor:
         """Return codes (S, B, D) as the finished SAE gives them: each row on its own."""
@@ -48,15 +49,15 @@ class Rule:
             loss + self.l1 * codes.abs().mean(dim=2).mean(dim=1) if self.l1 else loss, reconstruction
         )
 
-    def calibrate(self, blocks: Iterable[Tensor]) -> None:
+    def calibrate(self, blocks: Iterable[Tensor]) -> None:  # noqa: B027  most variants need nothing
         """Fit what `evaluate` needs to pre-activations (S, B, D) of validation rows, block by block.
 
         The blocks are computed only where a variant asks for them.
         """
 
+    @abstractmethod
     def activation(self, member: int) -> Activation:
         """Return the finished activation of one member."""
-        raise NotImplementedError
 
     def threshold(self, n_saes: int) -> Tensor:
         """Return each member's mean threshold (S,), NaN where the variant has none."""

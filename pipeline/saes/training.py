@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
@@ -16,14 +17,12 @@ from pipeline.models.device import threads_of
 from pipeline.saes.fitting import Fit, Schedule
 from pipeline.saes.inputs import Inputs
 from pipeline.saes.measures import measure
-from pipeline.saes.numerics import computing
+from pipeline.saes.numerics import computing, threads_for
 from pipeline.saes.registry import UNTRAINED, sae_module
 from pipeline.saes.sae import Sae
 
 STACKED = 1 << 17
 """The most codes (SAEs x batch x latents) that a stack works on at once; beyond it stacking saves nothing."""
-THREADED = 1 << 19
-"""The codes (batch x latents) from which on more than one thread pays; below it, one thread is used."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,13 @@ def fit_together(
 
     Both arrays may be memory-mapped; they are read and normalised once. Settings that differ in their
     seed alone train as one stack, where a stack is faster; nothing is shared but the rows, and each SAE
-    is what training it alone gives, on a CPU to the bit. Small ones use one of the `threads`. An
+    is what training it alone gives, on a CPU to the bit. Large ones use all `threads` (`threads_for`). An
     untrained variant is built and measured. Raises AssayError for an unknown variant or key, no rows,
     different d, activations that are not finite, and a loss that is not.
     """
     results: dict[int, Trained] = {}
-    with computing(device, precision=precision, tf32=tf32, threads=threads) as target:
+    threads = threads or torch.get_num_threads()
+    with computing(device, precision=precision, tf32=tf32, threads=1) as target:
         splits = Inputs(train, "train", target), Inputs(validation, "validation", target)
         if splits[0].d != splits[1].d:
             raise AssayError(f"SAE training: {splits[0].d} features in train, {splits[1].d} in validation")
@@ -73,7 +73,7 @@ def fit_together(
                     results |= {i: _built(settings[i], splits[1]) for i in group}
                     continue
                 fit = _fit(chosen, splits, progress=bar)
-                with threads_of(1 if _n_codes(chosen[0], len(splits[0])) < THREADED else threads):
+                with threads_of(threads_for(_n_codes(chosen[0], len(splits[0])), threads)):
                     fit.run()
                 results |= {i: _trained(fit, member, settings[i], splits) for member, i in enumerate(group)}
     return [results[i] for i in range(len(settings))]

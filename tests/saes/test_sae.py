@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from pipeline.errors import AssayError
-from pipeline.saes import frozen, random
+from pipeline.saes import frozen, numerics, random
 from pipeline.saes.activation import Activation
 from pipeline.saes.encoding import encode_csr
 from pipeline.saes.sae import BLOCK, Sae, load
@@ -44,7 +44,10 @@ def test_a_row_alone_has_the_codes_of_the_row_in_a_batch_to_the_bit(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_wide_row_alone_equals_the_row_in_a_batch_with_any_number_of_threads(threads: int) -> None:
+def test_a_wide_row_alone_equals_the_row_in_a_batch_with_any_number_of_threads(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numerics, "THREADED", 0)
     rows = np.random.default_rng(0).standard_normal((130, 768)).astype(np.float32)
     sae = frozen.build(768, dictionary_size=1025, k=32)
     codes = encode_csr(sae, rows, threads=threads)

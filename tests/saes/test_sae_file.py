@@ -22,7 +22,7 @@ def test_an_sae_of_ours_is_read_from_its_file_or_folder_with_the_same_codes(
             assert sae.variant == "file"
             assert sae.settings["architecture"] == "batchtopk"
             assert str(tmp_path) not in str(sae.settings)
-    read = fit_together(train, validation, [{"name": "file", "path": str(path), "format": "auto"}])[0]
+    read = fit_together(train, validation, [{"name": "file", "path": path, "format": "auto"}])[0]
     assert read.facts["validation"] == one.facts["validation"]
     assert (read.facts["variant"], read.facts["k"], read.facts["seed"]) == ("file", 6, None)
 

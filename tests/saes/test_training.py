@@ -7,7 +7,7 @@ import torch
 from tqdm import tqdm
 
 from pipeline.errors import AssayError
-from pipeline.saes import topk
+from pipeline.saes import numerics, topk
 from pipeline.saes.encoding import encode_csr
 from pipeline.saes.fitting import Fit, Schedule
 from pipeline.saes.inputs import Inputs
@@ -163,8 +163,9 @@ def test_patience_stops_after_that_many_epochs_without_a_better_one(train: Rows,
     ("name", "threads", "n_rows"), [*((name, 1, 500) for name in VARIANTS), ("matryoshka", 2, 70)]
 )
 def test_training_together_gives_each_sae_what_training_it_alone_gives(
-    name: str, threads: int, n_rows: int, train: Rows, validation: Rows
+    name: str, threads: int, n_rows: int, train: Rows, validation: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(numerics, "THREADED", 0)
     own = {"epochs": max(1, n_rows // 170), "patience": 1, "dead_after": 2, "dictionary_size": 45}
     chosen = [settings(name, seed=seed, **own) for seed in (3, 1, 7)]
     splits = train[:n_rows], validation[:100]
@@ -184,6 +185,32 @@ def test_results_come_in_the_order_of_the_settings(train: Rows, validation: Rows
     found = fit_together(train[:200], validation, chosen)
     assert [each.facts["variant"] for each in found] == names
     assert [each.facts["seed"] for each in found] == [0, 1, 2, 3, 4]
+
+
+def test_a_small_sae_takes_one_thread_and_a_large_one_all_that_are_given(
+    train: Rows, validation: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+    run = Fit.run
+
+    def counted(fit: Fit) -> None:
+        used.append(torch.get_num_threads())
+        run(fit)
+
+    monkeypatch.setattr(Fit, "run", counted)
+    for limit in (128 * 48 + 1, 128 * 48):
+        monkeypatch.setattr(numerics, "THREADED", limit)
+        fit_together(train[:130], validation[:50], [settings("topk", epochs=1)], threads=2)
+    assert used == [1, 2]
+
+
+def test_the_progress_bar_is_full_at_the_end_though_training_stopped_early(
+    train: Rows, validation: Rows, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [settings("topk", epochs=6, learning_rate=1.0, patience=1), settings("frozen")]
+    trained = fit_together(train[:200], validation, chosen, progress=True)
+    assert trained[0].facts["stopped_early"]
+    assert "SAE training: 100%" in capsys.readouterr().err
 
 
 def test_seeds_give_different_saes_and_the_same_seed_the_same(train: Rows, validation: Rows) -> None:

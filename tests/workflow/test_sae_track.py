@@ -213,3 +213,28 @@ def test_an_sae_from_a_file_is_judged_like_the_one_that_it_is_a_copy_of(
     assert found["variant"] == "file"
     for name in ("match_score", "tapa_score", "explained_variance", "l0", "ms", "fms"):
         assert found[name] == pytest.approx(row[name]), name
+
+
+def test_a_foreign_sae_is_known_by_its_files_whether_a_folder_or_a_weight_file_names_it(
+    built_sae: TinyProject, tmp_path: Path
+) -> None:
+    copy = built_sae.copy_to(tmp_path / "assay")
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "sae_weights.safetensors").write_bytes(b"weights")
+    (folder / "cfg.json").write_text("{}")
+
+    def key(path: Path) -> str:
+        jobs = copy.prepare("sae=file", f"sae.path={path}", sweep="foreign").build.jobs
+        return next(key for stage, key in jobs if stage == "sae")
+
+    block = BLOCK.replace("  - sae.dictionary_size=16\n  - sae.seed=0,1\n", "  - tracking=none\n")
+    (copy.root / "conf" / "sweep" / "foreign.yaml").write_text(block)
+
+    for path in (folder, folder / "sae_weights.safetensors"):
+        before = key(path)
+        assert key(path) == before
+        (folder / "cfg.json").write_text('{"architecture": "topk"}')
+        assert key(path) != before
+        (folder / "cfg.json").write_text("{}")
+        assert key(path) == before

@@ -67,6 +67,7 @@ class FileSaeSettings(Settings):
     name: Literal["file"]
     path: Path
     format: Literal["auto", "assay", "sae_lens", "dictionary_learning"] = "auto"
+    CONTENT: ClassVar[Content] = {"sae": {"path": ("cfg.json", "config.json", "*.safetensors", "*.pt")}}
 
 
 class SanitySettings(Settings):
