@@ -4,7 +4,7 @@ A stage may have several rows; the first whose `when` fits a point's config is t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pipeline.errors import AssayError
@@ -68,6 +68,25 @@ ASKING = (
 """How people are asked, which goes into a study at its freeze, and what is believed of them; no simulated
 rater sees it."""
 
+
+def _capture(images: str, root: str) -> tuple[Stage, ...]:
+    """Return the rows of a stage that runs a model on the images of `images`, which may lie at `root`."""
+    row = Stage(
+        reads=("model", "layer", "numerics"),
+        after=(images,),
+        opens=(root,),
+        speed=SPEED,
+        libraries=TORCH,
+        variants=MODEL,
+        process=True,
+        together="layer",
+        batch=1000,
+        big=True,
+    )
+    open_clip = replace(row, when={"model.name": "open_clip"}, libraries=(*TORCH, "open_clip_torch"))
+    return (open_clip, row)
+
+
 STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "images": (
         Stage(
@@ -91,33 +110,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "splits": (
         Stage(reads=("dataset.splits", "dataset.split_seed"), after=("images",), libraries=("pandas",)),
     ),
-    "activations": (
-        Stage(
-            when={"model.name": "open_clip"},
-            reads=("model", "layer", "numerics"),
-            after=("images",),
-            opens=("dataset.root",),
-            speed=SPEED,
-            libraries=(*TORCH, "open_clip_torch"),
-            variants=MODEL,
-            process=True,
-            together="layer",
-            batch=1000,
-            big=True,
-        ),
-        Stage(
-            reads=("model", "layer", "numerics"),
-            after=("images",),
-            opens=("dataset.root",),
-            speed=SPEED,
-            libraries=TORCH,
-            variants=MODEL,
-            process=True,
-            together="layer",
-            batch=1000,
-            big=True,
-        ),
-    ),
+    "activations": _capture("images", "dataset.root"),
     "units": (Stage(reads=("unit",), after=("activations",), libraries=("numpy",)),),
     "scorer": (
         Stage(
@@ -305,33 +298,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             variants=(("pairs.name", "pipeline.pairs"),),
         ),
     ),
-    "pair_activations": (
-        Stage(
-            when={"model.name": "open_clip"},
-            reads=("model", "layer", "numerics"),
-            after=("pairs",),
-            opens=("pairs.root",),
-            speed=SPEED,
-            libraries=(*TORCH, "open_clip_torch"),
-            variants=MODEL,
-            process=True,
-            together="layer",
-            batch=1000,
-            big=True,
-        ),
-        Stage(
-            reads=("model", "layer", "numerics"),
-            after=("pairs",),
-            opens=("pairs.root",),
-            speed=SPEED,
-            libraries=TORCH,
-            variants=MODEL,
-            process=True,
-            together="layer",
-            batch=1000,
-            big=True,
-        ),
-    ),
+    "pair_activations": _capture("pairs", "pairs.root"),
     "pair_latents": (
         Stage(
             reads=("numerics",),

@@ -93,7 +93,9 @@ def test_curves_and_facts_say_what_the_kept_sae_measures(
     assert best["epoch"].item() == one.facts["best_epoch"]
     measured = measure(one.sae, validation)
     assert measured.facts() == one.facts["validation"]
-    assert best["explained_variance"].item() == pytest.approx(measured.explained_variance, rel=1e-4)
+    # A threshold that was set on these rows may equal a code of theirs: a last bit says whether it fires.
+    rel = 1e-4 if name in ("batchtopk", "matryoshka") else 1e-5
+    assert best["explained_variance"].item() == pytest.approx(measured.explained_variance, rel=rel)
     assert best["l0"].item() == pytest.approx(measured.l0, rel=1e-3)
     assert best["dead_share"].item() == measured.dead_share
     assert one.curves["validation_loss"].idxmin() == best.index[0]
@@ -133,7 +135,7 @@ def test_the_best_weights_are_kept_though_training_went_on_and_got_worse(
     )
     measured = measure(sae, validation)
     row = fit.curves[0][best.epoch - 1]
-    assert row["explained_variance"] == pytest.approx(measured.explained_variance, rel=1e-4)
+    assert row["explained_variance"] == pytest.approx(measured.explained_variance, rel=1e-5)
     assert row["l0"] == pytest.approx(measured.l0, rel=1e-3)
     if name in ("topk", "batchtopk"):
         assert row["validation_loss"] == pytest.approx(standardised_loss(sae, validation), rel=1e-4)
