@@ -11,6 +11,7 @@ import click
 
 from pipeline.attribute_command import attributes
 from pipeline.errors import AssayError
+from pipeline.inspect_command import inspect
 from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
 from pipeline.pair_commands import COMMANDS as PAIR_COMMANDS
 from pipeline.plan.project import CODE, Project, find_project
@@ -135,7 +136,7 @@ def accept(kind: str, stage: str, undo: bool) -> None:
         )
 
 
-for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes):
+for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, inspect):
     cli.add_command(command)
 
 

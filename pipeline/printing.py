@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,25 @@ def print_plan(prepared: Prepared) -> None:
     console = Console()
     console.print(table)
     _print_reasons(console, prepared)
+    for line in _answer_costs(prepared):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     for path in dict.fromkeys(status.waiting_for.values()):
         console.print(
             f"waiting for the ratings of people: {how_to_give(path)}", highlight=False, soft_wrap=True
         )
+
+
+def _answer_costs(prepared: Prepared) -> Iterator[str]:
+    """Yield what the answers of vision-language models that are still to be asked would cost."""
+    to_run = {*prepared.status.to_run}
+    asking = {p.keys["responses"]: p for p in prepared.build.points if "responses" in p.keys}
+    for key, point in asking.items():
+        if ("responses", key) in to_run:
+            from pipeline.llm.planning import plan_text
+
+            unit = point.values["unit"]
+            n_units = unit["n"] if unit["indices"] is None else len(unit["indices"])
+            yield plan_text(point.values["explainer"], n_units)
 
 
 def how_to_give(path: str) -> str:

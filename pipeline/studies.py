@@ -10,12 +10,14 @@ from uuid import uuid4
 import pandas as pd
 
 from pipeline.crowd.aggregation import ERROR_RATE, PAIR, UNIFORM_PRIOR
+from pipeline.crowd.composites import asked
 from pipeline.datasets.reading import ImageReader
 from pipeline.drift import drawn_settings
 from pipeline.errors import AssayError
 from pipeline.files import canonical, read_json
 from pipeline.ingest.ingesting import ingest_into
 from pipeline.plan.points import PlannedPoint
+from pipeline.plan.stages import units_stage
 from pipeline.plan.workflow import Prepared
 from pipeline.rating.export import STORE, export_ratings
 from pipeline.stages.place import part_of
@@ -125,7 +127,7 @@ def _drawn(prepared: Prepared) -> Drawn:
 def _origin(prepared: Prepared, point: PlannedPoint) -> dict[str, dict[str, str]]:
     """Return key and contents of the activations and splits that a part was drawn over."""
     origin = {}
-    for stage in ("activations", "splits"):
+    for stage in (units_stage(point.values), "splits"):
         meta = prepared.store.meta(stage, point.keys[stage])
         outputs = meta["outputs"] if meta else {}
         contents = canonical({name: facts["sha256"] for name, facts in outputs.items()}) if outputs else ""
@@ -267,7 +269,7 @@ def _require_same_origin(part: str, old: Mapping[str, Any], new: Mapping[str, An
                 f"part {part}: {name} is {new[name]} in the sweep and {old[name]} in the study {study}; "
                 "draws over other images cannot be joined"
             )
-    for stage in ("activations", "splits"):
+    for stage in old["origin"]:
         was, now = old["origin"][stage], new["origin"][stage]
         if was["key"] != now["key"] and (was["contents"] != now["contents"] or not was["contents"]):
             settings = old["settings"].keys() | new["settings"].keys()
@@ -280,7 +282,7 @@ def _require_same_origin(part: str, old: Mapping[str, Any], new: Mapping[str, An
 
 
 def _require_one_probability(draws: pd.DataFrame) -> None:
-    ends = draws.groupby(PAIR, sort=False)["probability"].agg(["min", "max"]).reset_index()
+    ends = asked(draws).groupby(PAIR, sort=False)["probability"].agg(["min", "max"]).reset_index()
     differ = ends[ends["max"] - ends["min"] > SAME_PROBABILITY]
     if len(differ):
         image, text = differ[PAIR].iloc[0]
@@ -294,7 +296,7 @@ def _joined_checks(old: FrozenStudy, new: pd.DataFrame, draws: pd.DataFrame) -> 
     """Return the attention checks of both, without those that are drawn now: these are ordinary inputs."""
     known = old.inputs.loc[old.inputs["answer"] != "", [*PAIR, "answer"]]
     both = pd.concat([known, new[[*PAIR, "answer"]]], ignore_index=True).drop_duplicates(ignore_index=True)
-    drawn = pd.MultiIndex.from_frame(draws[PAIR])
+    drawn = pd.MultiIndex.from_frame(asked(draws)[PAIR])
     return both[~pd.MultiIndex.from_frame(both[PAIR]).isin(drawn)]
 
 

@@ -9,15 +9,16 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from pipeline.crowd.arrays import FloatArray
+from pipeline.crowd.composites import BAND, SHIFTED, is_composite, is_linear
 from pipeline.crowd.correlation import drawn_correlation
 from pipeline.crowd.estimators.estimating import Estimate, estimate
 from pipeline.crowd.estimators.registry import NAMES, PREDICTING
 from pipeline.crowd.estimators.sample import Population, Sample
+from pipeline.crowd.population import as_given
 from pipeline.crowd.presence import PresenceModel, population_of
 from pipeline.errors import AssayError
 from pipeline.seeds import generator
 
-BAND = float(np.log(2))
 TEXT = ["method", "unit", "description"]
 
 
@@ -124,19 +125,24 @@ def _estimate(key: Any, rated: pd.DataFrame, known: Known, shift: float) -> tupl
 
 
 def _sample(rated: pd.DataFrame, known: Known, shift: float) -> Sample:
-    value = _column(rated, "value")
     prediction = None
     if predicts(known.estimation.name):
-        model = replace(_model(known), shift=shift)
-        prediction = model.prior(_column(rated, "probability"))
+        prediction = _column(rated, "probability")
+        if not is_linear(rated).any():
+            prediction = replace(_model(known), shift=shift).prior(prediction)
     stratum = rated["stratum"].to_numpy() if "stratum" in rated else None
-    return Sample(
-        _column(rated, "activation"),
-        _column(rated, "weight"),
-        np.asarray(expit(logit(value) + shift)) if shift else value,
-        prediction,
-        stratum,
-    )
+    activation, weight = _column(rated, "activation"), _column(rated, "weight")
+    return Sample(activation, weight, _value(rated, shift), prediction, stratum)
+
+
+def _value(rated: pd.DataFrame, shift: float) -> FloatArray:
+    """Return the values if the odds of each concept before the votes were exp(shift) times as high."""
+    value = _column(rated, "value")
+    if not shift:
+        return value
+    if is_composite(rated).any():
+        return _column(rated, next(name for name, moved in SHIFTED.items() if moved == shift))
+    return np.asarray(expit(logit(value) + shift))
 
 
 def _population(key: Any, rated: pd.DataFrame, known: Known, shift: float) -> Population | None:
@@ -151,6 +157,8 @@ def _population(key: Any, rated: pd.DataFrame, known: Known, shift: float) -> Po
     bins = table[np.logical_and.reduce([table[name] == part for name, part in zip(TEXT, key, strict=True)])]
     if bins.empty:
         raise AssayError(f"population.parquet has no row for unit {key[1]} of {key[0]} with {key[2]!r}")
+    if is_linear(rated).any():
+        return as_given(bins)
     return population_of(
         replace(_model(known), shift=shift),
         bins["n_images"].to_numpy(),

@@ -10,6 +10,7 @@ import pandas as pd
 from pipeline.crowd.aggregation.posterior import ERROR_RATE, PRIOR_RANGE, bragg
 from pipeline.crowd.aggregation.votes import PAIR, count_votes
 from pipeline.crowd.arrays import FloatArray
+from pipeline.crowd.composites import is_composite
 from pipeline.crowd.estimators.combined import combined
 from pipeline.crowd.estimators.estimating import estimate
 from pipeline.crowd.estimators.sample import Population, Sample
@@ -113,9 +114,13 @@ def _expected(truth: FloatArray, score: FloatArray, low: FloatArray, high: Float
 
 
 def _pilots(draws: pd.DataFrame, ratings: pd.DataFrame, seed: int) -> tuple[list[_Pilot], PresenceModel]:
+    draws = draws[~is_composite(draws)]
     own = ratings.merge(draws[PAIR].drop_duplicates(), on=PAIR, validate="m:1")
     if own.empty:
-        raise AssayError("no draw of the pilot has a rating; collect ratings first (assay ingest), then plan")
+        raise AssayError(
+            "no draw of the pilot with a text of one concept has a rating; collect ratings first (assay "
+            "ingest), then plan"
+        )
     votes = count_votes(own)
     rated = draws.merge(votes.pairs.assign(yes=votes.yes, n_ratings=votes.n_ratings), on=PAIR, validate="m:1")
     rated = rated[rated["activation"].notna()]

@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.crowd.arrays import FloatArray
+from pipeline.crowd.estimators.sample import Population
 from pipeline.crowd.presence import N_BINS, logit_bins
 
 
@@ -36,3 +37,26 @@ def population_columns(activation: FloatArray, probability: FloatArray) -> dict[
         "product": mean(activation * probability),
         "square": mean(probability**2),
     }
+
+
+def one_bin(activation: FloatArray, prediction: FloatArray) -> dict[str, NDArray[np.generic]]:
+    """Return the columns (1,) of `population_bins` for a prediction (N,) that is no probability: bin -1."""
+    means = {
+        "probability": prediction,
+        "activation": activation,
+        "product": activation * prediction,
+        "square": prediction**2,
+    }
+    counts = {"bin": np.array([-1]), "n_images": np.array([len(prediction)])}
+    return counts | {name: np.array([values.mean()]) for name, values in means.items()}
+
+
+def as_given(bins: pd.DataFrame) -> Population:
+    """Return the means over all images of a prediction that is taken as it is: for differences alone."""
+    share = bins["n_images"].to_numpy(np.float64)
+    share = share / share.sum()
+    mean, product, square = (
+        np.asarray(share @ bins[name].to_numpy(np.float64)) for name in ("probability", "product", "square")
+    )
+    nothing = np.asarray(0.0)
+    return Population(mean, product, square, spread=nothing, reliable=nothing, blind=nothing)

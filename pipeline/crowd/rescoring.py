@@ -10,6 +10,7 @@ from pipeline.crowd.aggregation.posterior import ERROR_RATE, PRIOR_RANGE
 from pipeline.crowd.aggregation.values import Values
 from pipeline.crowd.aggregation.votes import PAIR, Votes, count_votes
 from pipeline.crowd.arrays import FloatArray
+from pipeline.crowd.composites import asked, composed, is_composite, is_linear
 from pipeline.crowd.estimation import PAPER, Estimation, Known, predicts
 from pipeline.crowd.presence import PresenceModel, fit_presence
 from pipeline.crowd.scores import Scored, scored
@@ -19,6 +20,7 @@ ErrorRate = float | tuple[float, float] | None
 
 POSTERIORS = ("bragg_em", "bragg_siglip")
 """Aggregations whose values are posteriors given the scorer: what the truth can be estimated from."""
+OF_TRUTH = ("combined", "disattenuated")
 WITH_PRIOR = (*POSTERIORS, "bragg_uniform")
 NO_FLOOR = 1e-12
 
@@ -36,32 +38,47 @@ def rescored(
 ) -> Scored:
     """Return the scores of draws, by the ratings of their pairs of image and text.
 
-    draws has the columns of study.parquet; ratings of other pairs do not count. bragg_siglip and bragg_em
+    draws has the columns of study.parquet; ratings of other pairs do not count. A composite text is rated
+    concept by concept, and its value is combined from theirs. bragg_siglip and bragg_em
     take the draws' probabilities unless `prior` is given. With bragg_em, an estimator that predicts
     takes prior and predictions from `fit_presence` on all draws; with bragg_siglip they are the scorer's
     as given. population: population.parquet, for estimators that predict. Raises AssayError for an
-    aggregation that the estimator cannot work with, and where there are no probabilities.
+    aggregation that the estimator cannot work with, a composite text with an estimator of the truth, and
+    where there are no probabilities.
     """
     check_estimator(aggregation, estimation.name)
-    own = ratings.merge(draws[PAIR].drop_duplicates(), on=PAIR, validate="m:1")
+    _check_texts(draws, estimation.name)
+    questions = asked(draws)
+    own = ratings.merge(questions[PAIR].drop_duplicates(), on=PAIR, validate="m:1")
     settings = replace(estimation, prior=aggregation in WITH_PRIOR)
     model: PresenceModel | None
     if aggregation == "bragg_em" and predicts(estimation.name) and len(own):
         votes = count_votes(own)
-        model = _fitted(draws, votes, error_rate)
-        values = table_of(votes, _posteriors(draws, votes, model))
+        model = _fitted(questions, votes, error_rate)
+        values = table_of(votes, _posteriors(questions, votes, model))
     else:
         model = _as_given(error_rate) if predicts(estimation.name) else None
-        values = aggregate(own, aggregation, error_rate=error_rate, prior=_prior(draws, aggregation, prior))
-    return scored(_clipped(draws, aggregation), values, n_images, Known(settings, model, population))
+        given = _prior(questions, aggregation, prior)
+        values = aggregate(own, aggregation, error_rate=error_rate, prior=given)
+    known = Known(settings, model, population)
+    return scored(_clipped(draws, aggregation), composed(values, draws), n_images, known)
 
 
 def check_estimator(aggregation: str, estimator: str) -> None:
     """Raise AssayError where the estimator of the truth would not be given posteriors."""
-    if estimator in ("disattenuated", "combined") and aggregation not in POSTERIORS:
+    if estimator in OF_TRUTH and aggregation not in POSTERIORS:
         raise AssayError(
             f"estimator={estimator} estimates the truth from posteriors, and aggregation={aggregation} gives "
             f"none that use the scorer; take aggregation={' or '.join(POSTERIORS)}, or estimator=difference"
+        )
+
+
+def _check_texts(draws: pd.DataFrame, estimator: str) -> None:
+    if estimator in OF_TRUTH and (composite := is_composite(draws)).any():
+        text = draws.loc[composite, "description"].iloc[0]
+        raise AssayError(
+            f"estimator={estimator} estimates the correlation with one presence, and {text!r} is made of "
+            "several concepts; take estimator=difference or importance"
         )
 
 
@@ -93,7 +110,8 @@ def _clipped(draws: pd.DataFrame, aggregation: str) -> pd.DataFrame:
     """Return draws whose probabilities are the priors that BRAgg takes."""
     if aggregation != "bragg_siglip" or "probability" not in draws:
         return draws
-    return draws.assign(probability=draws["probability"].clip(*PRIOR_RANGE))
+    clipped = draws["probability"].clip(*PRIOR_RANGE)
+    return draws.assign(probability=draws["probability"].where(is_linear(draws), clipped))
 
 
 def _prior(

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pipeline.composition import Linear, combine, concepts_of
 from pipeline.crowd.arrays import FloatArray, is_constant
+from pipeline.crowd.composites import SHIFTED, compositions, is_linear
 from pipeline.crowd.correlation import correlation
 from pipeline.crowd.estimation import PAPER, Estimation, Known, score_of
 from pipeline.crowd.presence import PresenceModel
@@ -20,7 +22,8 @@ COLUMNS = [
 ]  # fmt: skip
 PAIR = ["image_id", "description"]
 TEXT = ["method", "unit", "description"]
-STUDY = [*TEXT, "image_id", "activation", "probability", "weight", "stratum", "flags"]
+STUDY = [*TEXT, "composition", "image_id", "activation", "probability", "weight", "stratum", "flags"]
+VALUES = [*PAIR, "value", "yes", "n_ratings", "flags", *SHIFTED]
 WEIGHT_TOLERANCE = 1e-9
 LIKELY = 0.5
 
@@ -76,7 +79,7 @@ def scored(study: pd.DataFrame, values: pd.DataFrame, n_images: int, known: Know
         raise AssayError(
             f"two values for image {bad['image_id']!r} with {bad['description']!r}; aggregate them"
         )
-    votes = values[[*PAIR, "value", "yes", "n_ratings", "flags"]].rename(columns={"flags": "vote_flags"})
+    votes = values[[name for name in VALUES if name in values]].rename(columns={"flags": "vote_flags"})
     kept = [name for name in STUDY if name in study]
     draws = study[kept].merge(votes, on=PAIR, how="left", validate="m:1")
     groups = draws.groupby(TEXT, sort=False, observed=True)
@@ -98,24 +101,29 @@ def correlation_scores(
 ) -> pd.DataFrame:
     """Return the scoring table of Pearson's correlation over all N images, one row an explanation.
 
-    explanations has method, unit, description. activations is (N, U), its columns the units listed;
-    concepts is (N, T), its columns the descriptions listed: the scorer's probabilities (automatic)
-    or the attributes' truth (oracle), NaN throughout where there is none. n_ratings is 0; low and
-    high are null.
+    explanations has method, unit, description and maybe composition. activations is (N, U), its columns
+    the units listed; concepts is (N, T), its columns the concepts listed: the scorer's probabilities
+    (automatic) or the attributes' truth (oracle), NaN throughout where there is none. A composite text is
+    combined from its concepts (`pipeline.composition.combine`). n_ratings is 0; low and high are null.
     Flags: `no_interval` always; with NaN `no_truth`, `constant_activation`, `constant_concept`;
     `no_positive` (the concept is on no image).
-    Raises AssayError for a unit or description that is not listed or is listed twice, shapes that
+    Raises AssayError for a unit or concept that is not listed or is listed twice, shapes that
     do not match, or NaN.
     """
     _check_shapes(activations, len(units), concepts, len(descriptions))
     column_of_unit, column_of_text = _positions("unit", units), _positions("description", descriptions)
+    made_of = compositions(explanations)
     rows = []
     for method, unit, description in explanations[TEXT].itertuples(index=False):
         activation = activations[:, _position("unit", column_of_unit, unit)].astype(np.float64)
-        concept = concepts[:, _position("description", column_of_text, description)].astype(np.float64)
         if not np.isfinite(activation).all():
             raise AssayError(f"the activations of unit {unit} hold NaN or infinity; recompute its layer")
-        rows.append(_correlation_row((method, unit, description), activation, concept))
+        own = {
+            text: concepts[:, _position("description", column_of_text, text)].astype(np.float64)
+            for text in concepts_of(made_of[description])
+        }
+        concept, linear = combine(made_of[description], own), isinstance(made_of[description], Linear)
+        rows.append(_correlation_row((method, unit, description), activation, concept, linear))
     return _table(rows)
 
 
@@ -130,26 +138,30 @@ def _crowd_row(key: Any, draws: pd.DataFrame, known: Known) -> dict[str, Any]:
     activation, concept = (rated[name].to_numpy(np.float64) for name in ("activation", "value"))
     flags |= {"no_yes"} if not pairs["yes"].any() else set()
     flags |= {"all_yes"} if (pairs["yes"] == pairs["n_ratings"]).all() else set()
-    flags |= {"no_likely_positive"} if not (concept >= LIKELY).any() else set()
-    flags |= _concept_flags(concept) | ({"constant_activation"} if np.isnan(activation).any() else set())
+    linear = bool(is_linear(rated).any())
+    flags |= {"no_likely_positive"} if not linear and not (concept >= LIKELY).any() else set()
+    flags |= _concept_flags(concept, linear) | (
+        {"constant_activation"} if np.isnan(activation).any() else set()
+    )
     found = score_of(key, rated, known)
     row = _row(key, found.estimate, pairs["image_id"].nunique(), int(pairs["n_ratings"].sum()), flags)
     row |= found.columns() | {"influence": found.influence}
     return row | {"flags": ";".join(sorted(flags | found.flags))}
 
 
-def _correlation_row(key: Any, activation: FloatArray, concept: FloatArray) -> dict[str, Any]:
+def _correlation_row(key: Any, activation: FloatArray, concept: FloatArray, linear: bool) -> dict[str, Any]:
     flags = {"constant_activation"} if is_constant(activation) else set()
     if np.isnan(concept).all():
         return _row(key, float("nan"), len(concept), 0, flags | {"no_truth"})
     if not np.isfinite(concept).all():
         raise AssayError(f"the concept {key[2]!r} is NaN or infinite on some images; give it on all or none")
-    flags |= _concept_flags(concept)
+    flags |= _concept_flags(concept, linear)
     return _row(key, correlation(activation, concept), len(concept), 0, flags)
 
 
-def _concept_flags(concept: FloatArray) -> set[str]:
-    found = {"constant_concept": is_constant(concept), "no_positive": not (concept > 0).any()}
+def _concept_flags(concept: FloatArray, linear: bool) -> set[str]:
+    nowhere = not linear and not (concept > 0).any()
+    found = {"constant_concept": is_constant(concept), "no_positive": nowhere}
     return {flag for flag, holds in found.items() if holds}
 
 

@@ -1,174 +1,137 @@
-"""CLIP-Dissect: the concept whose text best fits the unit's most active images."""
+"""CLIP-Dissect: the concept whose cosines with the images are most similar to the unit's activations."""
 
-import math
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from pipeline.errors import AssayError
 from pipeline.explainers.explanations import (
     CONSTANT,
+    Columns,
     Explanations,
     assemble,
     constant_units,
     require_selection,
 )
-
-FIRST_INCLUSION = 0.998
-LAST_INCLUSION = 0.97
-FLOOR = 1e-7
-CHUNK_BYTES = 1 << 26
-RANKS_PER_LOG = 100
+from pipeline.explainers.similarities.cosines import Block, Cosines
+from pipeline.explainers.similarities.registry import similarity as similarity_of
+from pipeline.explainers.vocabulary import distinct
 
 
 def explain(
-    activations: NDArray[np.floating],
-    similarities: NDArray[np.floating],
+    activations: Columns,
+    images: NDArray[np.floating],
+    texts: NDArray[np.floating],
     vocabulary: Sequence[str],
     units: Sequence[int],
     *,
-    top: int = 100,
-    lam: float = 1.0,
-    temperature: float = 10.0,
+    similarity: str = "soft_wpmi",
+    top: int | None = None,
+    lam: float | None = None,
+    temperature: float | None = None,
+    threads: int = 1,
 ) -> Explanations:
-    """Give each unit the word of highest soft-WPMI; of equal ones the first in the vocabulary.
+    """Give each unit the word of highest similarity; of equal ones the first in the vocabulary.
 
-    `activations` is (N, U) for the *whole layer*, `similarities` (N, T) holds cosines, column t for
-    `vocabulary[t]`. A word that stands twice is counted once, at its first place. The column `score` is
-    the soft-WPMI, a log ratio without bounds. A unit of constant activation has no most active images:
-    it is unexplained, but still counts in the mean over the layer. Raises AssayError for an activation
-    that is NaN or infinite, for an empty vocabulary, and for a unit outside the layer.
+    `activations` is (N, U) for the *whole layer*; `images` (N, d) and `texts` (T, d) are embeddings of unit
+    length, row t for `vocabulary[t]`. Their products are the cosines, which are computed in blocks, never
+    held as (N, T). `similarity` names a module of `similarities`, whose `scores` has the formula. `top`,
+    `lam` and `temperature` are its settings, None for its own default; rank_reorder shares its work between
+    `threads`, the others leave that to the matrix products.
+
+    Blank words are left out, and a word that stands twice counts once, at its first place, together with
+    their rows of `texts`. Words of one embedding are equal, whatever the rounding (CLIP's tokens have no
+    capitals). The column `score` is the similarity. A unit of constant activation is unexplained, but still
+    counts in the mean over the layer.
+
+    Raises AssayError for an activation or embedding that is NaN or infinite, for an empty vocabulary, for a
+    unit outside the layer, for an unknown similarity, and for a setting that the similarity does not have.
+    Source: Oikarinen and Weng, CLIP-Dissect, ICLR 2023 (arXiv 2204.10965).
     """
     units = require_selection(units, activations.shape[1])
-    if not vocabulary:
+    if texts.shape != (len(vocabulary), images.shape[1]) or len(images) != activations.shape[0]:
+        raise ValueError(f"images {images.shape} and texts {texts.shape} for {len(vocabulary)} words")
+    words = distinct(vocabulary)
+    if not words.words:
         raise AssayError("clip_dissect has an empty vocabulary; set explainer.vocabulary to a list of words")
-    if similarities.shape != (len(activations), len(vocabulary)):
-        raise ValueError(f"similarities {similarities.shape}: want {(len(activations), len(vocabulary))}")
+    module = similarity_of(similarity)
+    given = {"top": top, "lam": lam, "temperature": temperature}
+    settings = _settings(similarity, module.scores, given, threads)
     constant = constant_units(activations, range(activations.shape[1]))
-    words = list(dict.fromkeys(vocabulary))
-    if len(words) < len(vocabulary):
-        similarities = similarities[:, [vocabulary.index(word) for word in words]]
-    scores = soft_wpmi(activations, similarities, top=top, lam=lam, temperature=temperature)
+    if len(words.words) < len(vocabulary):
+        texts = texts[list(words.places)]
+    cosines = Cosines(_embeddings("image", images), _embeddings("text", texts))
     explained = [unit for unit in units if unit not in constant]
-    best = scores[explained].argmax(axis=1)
+    blocks = module.scores(activations, cosines, explained, **settings) if explained else ()
+    best, scores = _best(blocks, len(explained))
+    first = _first_alike(cosines.texts)
     described = pd.DataFrame(
-        {
-            "unit": explained,
-            "description": [words[place] for place in best],
-            "score": scores[explained, best],
-        }
+        {"unit": explained, "description": [words.words[first[place]] for place in best], "score": scores}
     )
     reasons = {unit: CONSTANT for unit in units if unit in constant}
-    notes = _notes(len(activations), top, len(vocabulary) - len(words))
-    return assemble("clip_dissect", units, described, reasons, notes)
+    reasons |= {
+        unit: module.UNSCORED for unit, score in zip(explained, scores, strict=True) if score == -np.inf
+    }
+    notes = [*_few_images(len(images), settings), *words.notes("clip_dissect")]
+    return assemble("clip_dissect", units, described[described["score"] > -np.inf], reasons, notes)
 
 
-def _notes(n_images: int, top: int, repeats: int) -> list[str]:
-    notes = []
-    if n_images < top:
-        notes.append(f"clip_dissect: {n_images} images are fewer than top={top}, so all of them were used")
-    if repeats:
-        notes.append(f"clip_dissect: {repeats} repeated words of the vocabulary were counted once")
-    return notes
+def _settings(
+    name: str, scores: Callable[..., Iterable[Block]], given: Mapping[str, float | None], threads: int
+) -> dict[str, Any]:
+    """Return the similarity's settings, its defaults where none is given."""
+    known = {
+        key: parameter.default
+        for key, parameter in inspect.signature(scores).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    for key, value in given.items():
+        if value is not None and key not in known:
+            raise AssayError(
+                f"explainer.{key}={value}, but explainer.similarity={name} has no such setting; "
+                f"set explainer.{key} to null"
+            )
+    chosen = {**given, "threads": threads}
+    return {key: default if chosen[key] is None else chosen[key] for key, default in known.items()}
 
 
-def soft_wpmi(
-    activations: NDArray[np.floating],
-    similarities: NDArray[np.floating],
-    *,
-    top: int = 100,
-    lam: float = 1.0,
-    temperature: float = 10.0,
-) -> NDArray[np.float64]:
-    """Return the soft weighted pointwise mutual information of each unit and concept, (U, T).
-
-    `activations` is (N, U) for the whole layer, `similarities` (N, T) holds cosines. With
-    P = softmax over the T concepts of `temperature` times the cosine, and a unit's B = min(top, N) most
-    active images at ranks r = 0..B-1 (of equal activations the lower image index first):
-
-        L(k, t) = sum_r log(1 + p_r (P(image at rank r, t) - 1) + 1e-7)
-        score(k, t) = L(k, t) - lam log mean_k' exp L(k', t), the mean over all U units
-
-    p_r = .998 - (.998 - .97) r / B is how surely the r-th image shows the concept. So the last image has
-    .998 - .028 (B - 1) / B, and .97 itself is never reached: .97028 for B = 100, as in the authors' code.
-
-    Sums are float64. Memory beyond the result is bounded by two blocks of 64 MiB (or one column), never
-    by N x T. Source: Oikarinen and Weng, CLIP-Dissect, ICLR 2023 (arXiv 2204.10965), soft-WPMI; the
-    constants are the defaults of the authors' code.
-    """
-    images = most_active(activations, top)
-    inclusion = inclusion_probabilities(len(images))
-    normaliser = _log_normaliser(similarities, temperature)
-    scores = np.empty((activations.shape[1], similarities.shape[1]))
-    for columns in _slices(similarities.shape[1], 8 * max(len(similarities), activations.shape[1])):
-        logits = temperature * similarities[:, columns].astype(np.float64)
-        likelihood = _log_likelihood(np.exp(logits - normaliser[:, None]), images, inclusion)
-        marginal = logsumexp(likelihood, axis=0) - math.log(len(likelihood))
-        scores[:, columns] = likelihood - lam * marginal
-    return scores
+def _embeddings(what: str, embeddings: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return embeddings in float32 at least; AssayError where one is not finite."""
+    if not (finite := np.isfinite(embeddings).all(axis=1)).all():
+        raise AssayError(
+            f"{what} {int(np.flatnonzero(~finite)[0])} has an embedding that is not finite; compute the "
+            "embeddings again with device.precision=float32, or choose another scorer"
+        )
+    return embeddings.astype(np.result_type(embeddings, np.float32), copy=False)
 
 
-def inclusion_probabilities(n: int) -> NDArray[np.float64]:
-    """Return p_r = .998 - .028 r / n for the ranks r = 0..n-1."""
-    return FIRST_INCLUSION - np.arange(n) / n * (FIRST_INCLUSION - LAST_INCLUSION)
+def _first_alike(texts: NDArray[np.floating]) -> list[int]:
+    """Return, for each text, the first with the same embedding: their scores differ by rounding alone."""
+    first: dict[bytes, int] = {}
+    digests = (blake2b(np.ascontiguousarray(text).data, digest_size=16).digest() for text in texts)
+    return [first.setdefault(digest, place) for place, digest in enumerate(digests)]
 
 
-def most_active(activations: NDArray[np.floating], top: int) -> NDArray[np.intp]:
-    """Return each unit's min(top, N) most active images by falling activation, (B, U).
-
-    Of equal activations the lower image index comes first.
-    """
-    n_images, n_units = activations.shape
-    size = min(top, n_images)
-    images = np.empty((size, n_units), dtype=np.intp)
-    for units in _slices(n_units, 8 * n_images):
-        block = np.ascontiguousarray(activations[:, units].T)
-        for place, column in enumerate(block, units.start):
-            images[:, place] = _largest(column, size)
-    return images
+def _best(blocks: Iterable[Block], n_units: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return each unit's first concept of highest score and that score; -inf where it has none."""
+    best, highest = np.zeros(n_units, dtype=np.intp), np.full(n_units, -np.inf)
+    for block in blocks:
+        known = np.where(np.isnan(block.scores), -np.inf, block.scores)
+        place = known.argmax(axis=1)
+        score = known[np.arange(len(known)), place]
+        better = score > highest[block.units]
+        best[block.units][better] = place[better] + block.concepts.start
+        highest[block.units][better] = score[better]
+    return best, highest
 
 
-def _largest(values: NDArray[np.floating], size: int) -> NDArray[np.intp]:
-    threshold = np.partition(values, len(values) - size)[len(values) - size]
-    above = np.flatnonzero(values > threshold)
-    level = np.flatnonzero(values == threshold)[: size - len(above)]
-    return np.concatenate([above[np.argsort(-values[above], kind="stable")], level])
-
-
-def _log_normaliser(similarities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """Return log sum_t exp(temperature cos) for each image, (N,)."""
-    result = np.empty(len(similarities))
-    for rows in _slices(len(similarities), 8 * similarities.shape[1]):
-        result[rows] = logsumexp(temperature * similarities[rows].astype(np.float64), axis=1)
-    return result
-
-
-def _log_likelihood(
-    probability: NDArray[np.float64], images: NDArray[np.intp], inclusion: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return L, (U, T), from P (N, T), the images by rank (B, U) and p (B,).
-
-    A factor is at least 1 - .998, so a product over 100 ranks stays above 1e-270: one logarithm per
-    100 ranks is enough.
-    """
-    total = np.zeros((images.shape[1], probability.shape[1]))
-    factor = np.empty_like(total)
-    for ranks in range(0, len(images), RANKS_PER_LOG):
-        product = np.ones_like(total)
-        block = slice(ranks, ranks + RANKS_PER_LOG)
-        for chosen, p in zip(images[block], inclusion[block], strict=True):
-            np.take(probability, chosen, axis=0, out=factor, mode="clip")
-            factor *= p
-            factor += 1 - p + FLOOR
-            product *= factor
-        total += np.log(product)
-    return total
-
-
-def _slices(n: int, bytes_each: int) -> Iterator[slice]:
-    size = max(1, CHUNK_BYTES // bytes_each)
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
+def _few_images(n_images: int, settings: Mapping[str, Any]) -> list[str]:
+    top = settings.get("top") or 0
+    if n_images >= top:
+        return []
+    return [f"clip_dissect: {n_images} images are fewer than top={top}, so all of them were used"]

@@ -1,17 +1,32 @@
 """What every explainer returns, and the checks that all of them share."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from pipeline.composition import Composition, describe, from_json, to_json
 from pipeline.errors import AssayError
 
 OWN_COLUMNS = ("method", "unit", "description")
 CONSTANT = "constant activation"
+BLOCK_BYTES = 1 << 26
+
+
+class Columns(Protocol):
+    """A layer's activations (N, U), an array or the codes of an SAE: `[:, units]` is dense (N, u)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, U)."""
+        ...
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Return the units of `[:, units]` as a dense array."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -19,8 +34,9 @@ class Explanations:
     """The texts of one method for the selected units of one layer.
 
     `table` has the columns method, unit (from 0) and description, then what the method adds (a score,
-    columns of a file); `unexplained` has unit and reason. Every selected unit is in exactly one of the
-    two, in the order of selection. `notes` are sentences for the report.
+    columns of a file). Where it has a column composition, that is JSON of `pipeline.composition`, or blank
+    for a text that is one concept. `unexplained` has unit and reason. Every selected unit is in exactly one
+    of the two, in the order of selection. `notes` are sentences for the report.
     """
 
     table: pd.DataFrame
@@ -70,19 +86,38 @@ def require_selection(units: Sequence[int], n_units: int | None = None) -> tuple
     return tuple(int(unit) for unit in units)
 
 
-def constant_units(activations: NDArray[np.floating], units: Sequence[int]) -> set[int]:
+def column_blocks(n_rows: int, n_columns: int, itemsize: int = 8) -> Iterator[slice]:
+    """Yield slices of columns whose (n_rows, columns) block takes 64 MiB at most, or is one column."""
+    size = max(1, BLOCK_BYTES // max(1, n_rows * itemsize))
+    for start in range(0, n_columns, size):
+        yield slice(start, min(start + size, n_columns))
+
+
+def text_columns(composition: Composition) -> dict[str, str]:
+    """Return the cells description and composition of a row; one concept is its own description."""
+    if isinstance(composition, str):
+        return {"description": composition, "composition": ""}
+    return {"description": describe(composition), "composition": to_json(composition)}
+
+
+def constant_units(activations: Columns, units: Sequence[int]) -> set[int]:
     """Return those of `units` whose activation (a column of (N, U)) is one value on all images.
 
     Raises AssayError where an activation is NaN or infinite, or where there is no image.
     """
-    if not len(activations):
+    n_images, n_units = activations.shape
+    if not n_images:
         raise AssayError("there is no image to explain units on; check explainer.split and dataset.splits")
-    low, high = activations.min(axis=0), activations.max(axis=0)
+    low, high = np.empty(n_units), np.empty(n_units)
+    for columns in column_blocks(n_images, n_units):
+        block = activations[:, columns]
+        low[columns], high[columns] = block.min(axis=0), block.max(axis=0)
     for unit in units:
         if not (np.isfinite(low[unit]) and np.isfinite(high[unit])):
-            image = int(np.flatnonzero(~np.isfinite(activations[:, unit]))[0])
+            values = activations[:, [unit]][:, 0]
+            image = int(np.flatnonzero(~np.isfinite(values))[0])
             raise AssayError(
-                f"unit {unit} has activation {activations[image, unit]} on image {image} of those that the "
+                f"unit {unit} has activation {values[image]} on image {image} of those that the "
                 "explainer reads. Capture the layer with model.dtype=float32, or choose another layer."
             )
     return {unit for unit in units if low[unit] == high[unit]}
@@ -98,8 +133,11 @@ def assemble(
     """Put one method's rows (unit, description, extra columns) and reasons in the order of `units`.
 
     Texts are stripped. Raises AssayError for a blank text, and ValueError unless each selected unit has
-    one row or one reason.
+    one row or one reason and each composition's text is its row's description.
     """
+    for text, composition in zip(described["description"], described.get("composition", ()), strict=False):
+        if composition and describe(from_json(composition, method)) != text:
+            raise ValueError(f"method '{method}': {text!r} is not the text of {composition}")
     texts = described["description"].astype(str).str.strip()
     if blank := [int(unit) for unit, text in zip(described["unit"], texts, strict=True) if not text]:
         raise AssayError(f"method '{method}' gives unit {blank[0]} a blank description; name every concept")

@@ -6,7 +6,18 @@ from types import ModuleType
 
 from pipeline.errors import AssayError
 
-NAMES = ("clip_dissect", "csv", "random", "top_concept")
+NAMES = (
+    "clip_dissect",
+    "csv",
+    "invert",
+    "le_label",
+    "le_siglip",
+    "llm",
+    "network_dissection",
+    "published",
+    "random",
+    "top_concept",
+)
 
 
 def explainer(name: str) -> ModuleType:

@@ -1,16 +1,16 @@
 """Bytes to text, delimited text to rows, JSON to values; what cannot be read is refused with its line."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.delimited import DELIMITERS as DELIMITERS
+from pipeline.delimited import first_record as first_record
+from pipeline.delimited import records
 from pipeline.errors import AssayError
 from pipeline.ingest.sheets import File, Row
 
-DELIMITERS = (",", "\t", ";")
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 # Columns for the requester's upload: results have their names and may end before their cells.
 MAY_LACK = frozenset({"Approve", "Reject"})
@@ -32,15 +32,6 @@ def decode(file: File) -> str:
         line = text[: text.index("\0")].count("\n") + 1
         raise AssayError(f"{file.source}, line {line}: a zero byte; this is not a text file")
     return text
-
-
-def first_record(text: str, delimiter: str) -> list[str]:
-    """Return the cells of the first record that is not blank, stripped; [] where there is none."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        return next(([cell.strip() for cell in record] for record in reader if any(record)), [])
-    except csv.Error:
-        return []
 
 
 def require_distinct(columns: Sequence[str], source: str) -> None:
@@ -68,26 +59,13 @@ class DelimitedRows:
     def __iter__(self) -> Iterator[Row]:
         """Read the rows."""
         skip = self.has_header
-        for line, cells in self._records():
+        advice = "download the file again, unchanged"
+        for line, cells in records(self.text, self.delimiter, self.source, advice):
             if skip:
                 skip = False
             else:
                 fault = self._fault(len(cells))
                 yield Row(line, dict(zip(self.columns, cells, strict=False)), fault)
-
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(self.text, newline=""), delimiter=self.delimiter, strict=True)
-        line = 1
-        try:
-            for record in reader:
-                if any(record) and any(map(str.strip, record)):
-                    yield line, record
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise AssayError(
-                f"{self.source}, line {line}: the row that starts here cannot be read ({error}); "
-                "download the file again, unchanged"
-            ) from None
 
     def _fault(self, n_cells: int) -> str:
         n_columns = len(self.columns)

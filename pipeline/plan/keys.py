@@ -19,7 +19,7 @@ from pipeline.plan.stages import Stage, lookup
 from pipeline.plan.validation import Validated
 
 Inputs = dict[str, str | list[str]]
-SCORER_FILES = ("open_clip_config.json", "tokenizer.json", "tokenizer_config.json")
+BESIDE_WEIGHTS = ("open_clip_config.json", "tokenizer.json", "tokenizer_config.json")
 OPTIONAL = ("population.parquet",)
 """Files that studies frozen by older versions do not have."""
 AWAITED = "awaited"
@@ -185,7 +185,7 @@ class Slicer:
             return None
         if not isinstance(value, dict):
             return value
-        if value.get("source") == "file" and key.startswith("scorer"):
+        if value.get("source") == "file" and key.startswith(("scorer", "explainer_scorer", "model")):
             part.files.update(self._beside(key, value["path"]))
         if value.get("source") == "package":
             packaged = packaged_file(value["package"], value["file"], key)
@@ -199,8 +199,8 @@ class Slicer:
         return {step: item for step, item in kept.items() if item is not None or value[step] is None}
 
     def _beside(self, key: str, path: Path) -> dict[str, str]:
-        """Return the checksums of a scorer's files beside its weights: they set tokens and preprocessing."""
-        found = [path.with_name(name) for name in SCORER_FILES if path.with_name(name).is_file()]
+        """Return the checksums of the files beside weights: they set tokens and preprocessing."""
+        found = [path.with_name(name) for name in BESIDE_WEIGHTS if path.with_name(name).is_file()]
         return {f"{key}.{p.name}": file_checksum(self._memory, p, key) for p in found}
 
     def _add_content(self, stage: str, key: str, path: Path, settings: Any, part: Part) -> None:

@@ -12,12 +12,25 @@ from pipeline.plan.compose import Composed, Composer
 from pipeline.plan.keys import Job, Part, Slicer
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project
-from pipeline.plan.stages import ASKING, SWEEP_ENDS, ends_of, groups_of, lookup, stage_for, stages_of
+from pipeline.plan.stages import (
+    ASKING,
+    ENDPOINT,
+    SWEEP_ENDS,
+    ends_of,
+    groups_of,
+    lookup,
+    stage_for,
+    stages_of,
+)
 from pipeline.plan.sweep import Point, Sweep
 from pipeline.plan.validation import Validated, Validator
 
 ALWAYS = ("dataset", "model", "layer")
+UNTOLD = (*ASKING, *ENDPOINT)
+"""What is told to nobody: no result depends on it."""
 NOT_FACTORS = ("explainer", "tracking", "stats", "loader", "device")
+COLUMNS = {"unit": "unit_kind"}
+"""Factors whose key is a column of every score already: a unit's number."""
 ONE_A_SWEEP = ("track", "stats", "tracking")
 TABLE_KEYS = ("explainer.path", "explainer.method")
 """What only says where texts come from: the method's name tells such points apart."""
@@ -158,12 +171,12 @@ def _point_rows(
 
 
 def _checksummed(value: Any, files: Mapping[str, str], key: str = "") -> Any:
-    """Put content checksums where a config has paths; leave out how people would be asked."""
+    """Put content checksums where a config has paths; leave out how people or models are asked."""
     if isinstance(value, Path):
         return f"sha256 {files.get(key, '')[:12]}"
     if isinstance(value, Mapping):
         dotted = {k: f"{key}.{k}" if key else k for k in value}
-        return {k: _checksummed(value[k], files, name) for k, name in dotted.items() if name not in ASKING}
+        return {k: _checksummed(value[k], files, name) for k, name in dotted.items() if name not in UNTOLD}
     return value
 
 
@@ -185,7 +198,7 @@ def _factors(
     ]
     rows = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]
     varying = {key for key in keys if key in ALWAYS or len({row[key] for row in rows}) > 1}
-    return [{key: value for key, value in row.items() if key in varying} for row in rows]
+    return [{COLUMNS.get(key, key): value for key, value in row.items() if key in varying} for row in rows]
 
 
 def _variants(

@@ -14,19 +14,16 @@ from pipeline.plan.settings.crowd import (
     BraggEmSettings,
     BraggSiglipSettings,
     BraggUniformSettings,
-    ClipDissectSettings,
     CrowdKitSettings,
-    CsvSettings,
     EstimatorSettings,
     FilesSettings,
+    LatentSettings,
     MajoritySettings,
     MgisSettings,
     NeuronSettings,
-    RandomSettings,
     ScoringSettings,
     SimulatedSettings,
     StratifiedSettings,
-    TopConceptSettings,
     TopSettings,
     UniformSettings,
 )
@@ -38,9 +35,23 @@ from pipeline.plan.settings.data import (
     ParquetSettings,
     ShapesSettings,
 )
+from pipeline.plan.settings.explainers import (
+    ClipDissectSettings,
+    CsvSettings,
+    InvertSettings,
+    LeLabelSettings,
+    LeSiglipSettings,
+    LlmSettings,
+    NetworkDissectionSettings,
+    PublishedSettings,
+    RandomSettings,
+    TopConceptSettings,
+)
 from pipeline.plan.settings.models import (
+    DinoTextSettings,
     OpenClipModelSettings,
     OpenClipSettings,
+    SharedScorerSettings,
     SiglipTinySettings,
     TimmSettings,
     TorchvisionSettings,
@@ -75,10 +86,26 @@ GROUPS: dict[str, Any] = {
     "model": Annotated[
         TimmSettings | TorchvisionSettings | OpenClipModelSettings, Field(discriminator="name")
     ],
-    "scorer": Annotated[OpenClipSettings | SiglipTinySettings, Field(discriminator="name")],
-    "unit": NeuronSettings,
+    "scorer": Annotated[
+        OpenClipSettings | SiglipTinySettings | DinoTextSettings, Field(discriminator="name")
+    ],
+    "explainer_scorer": Annotated[
+        SharedScorerSettings | OpenClipSettings | SiglipTinySettings | DinoTextSettings,
+        Field(discriminator="name"),
+    ],
+    "unit": Annotated[NeuronSettings | LatentSettings, Field(discriminator="name")],
     "explainer": Annotated[
-        CsvSettings | ClipDissectSettings | TopConceptSettings | RandomSettings, Field(discriminator="name")
+        CsvSettings
+        | PublishedSettings
+        | ClipDissectSettings
+        | TopConceptSettings
+        | NetworkDissectionSettings
+        | InvertSettings
+        | LeLabelSettings
+        | LeSiglipSettings
+        | LlmSettings
+        | RandomSettings,
+        Field(discriminator="name"),
     ],
     "sampler": Annotated[
         MgisSettings | ActiveSettings | StratifiedSettings | UniformSettings | TopSettings,

@@ -16,7 +16,8 @@ class Stage:
 
     reads: dotted config keys; with `after` they alone can make the stage stale.
     ignores: keys inside `reads` that are left out of its slice.
-    after: upstream stages. speed: keys that change speed and no result; never in a key.
+    after: upstream stages; UNITS stands for the one that `units_stage` names.
+    speed: keys that change speed and no result; never in a key.
     opens: paths that the stage opens and whose content upstream keys already cover.
     libraries: distributions whose versions enter the key.
     variants: (config key, package): the module that the key's value names is part of the code.
@@ -45,18 +46,38 @@ class Stage:
 
 
 TORCH = ("torch", "timm", "torchvision", "pillow")
+LOADED_SCORER = (*TORCH, "open_clip_torch")
 SPEED = ("loader", "device")
 DATASET = (("dataset.name", "pipeline.datasets"),)
 MODEL = (("model.name", "pipeline.models"),)
 SCORER = (("scorer.name", "pipeline.scorers"),)
 EXPLAINER = (("explainer.name", "pipeline.explainers"),)
+UNITS = "unit_activations"
+"""In `after`: the stage with the activations of the judged units, by `unit.name`."""
 AGGREGATION = (
     ("aggregation.name", "pipeline.crowd.aggregation"),
     ("estimator.name", "pipeline.crowd.estimators"),
 )
+SIMILARITY = (("explainer.similarity", "pipeline.explainers.similarities"),)
+SOLVER = "scikit-learn"
 SCORING = ("numpy", "pandas", "scipy")
 RUNS = (("track", "pipeline.stages.runs"),)
 SAE = (("sae.name", "pipeline.saes"),)
+ENDPOINT = tuple(
+    f"explainer.{name}"
+    for name in (
+        "base_url",
+        "api_key_env",
+        "timeout",
+        "max_retries",
+        "concurrency",
+        "price_input",
+        "price_output",
+        "image_tokens",
+        "max_cost",
+    )
+)
+"""Where a model is served and what it may cost, which no answer depends on."""
 CROWD_KIT = ("dawid_skene", "glad", "mace")
 ASKING = (
     "crowd.inputs_per_task",
@@ -87,6 +108,62 @@ def _capture(images: str, root: str) -> tuple[Stage, ...]:
     return (open_clip, row)
 
 
+def _scorer(group: str) -> tuple[Stage, ...]:
+    """Return the rows of a stage that trains a scorer, or states what a pretrained one is."""
+    pretrained = Stage(
+        reads=(group,),
+        ignores=(f"{group}.calibration",),
+        libraries=LOADED_SCORER,
+        variants=((f"{group}.name", "pipeline.scorers"),),
+        process=True,
+    )
+    trained = replace(
+        pretrained,
+        when={f"{group}.name": "siglip_tiny"},
+        reads=(group, "numerics"),
+        after=("images", "splits", "labels"),
+        opens=("dataset.root",),
+        speed=SPEED,
+    )
+    return (trained, pretrained)
+
+
+def _image_embeddings(group: str, scorer: str) -> tuple[Stage, ...]:
+    row = Stage(
+        reads=(group, "numerics"),
+        ignores=(f"{group}.calibration",),
+        after=("images", scorer),
+        opens=("dataset.root",),
+        speed=SPEED,
+        libraries=LOADED_SCORER,
+        variants=((f"{group}.name", "pipeline.scorers"),),
+        process=True,
+        big=True,
+    )
+    return (row,)
+
+
+def _by_scorer(row: Stage) -> tuple[Stage, ...]:
+    """Return the rows of an explainer that compares images with words: by the judge's scorer or its own."""
+    return tuple(
+        replace(
+            row,
+            when={**row.when, **when},
+            reads=(*row.reads, scorer, "numerics"),
+            ignores=tuple(f"{scorer}.{name}" for name in row.ignores),
+            after=("splits", "labels", UNITS, "units", scorer, embeddings),
+            speed=SPEED,
+            libraries=(*LOADED_SCORER, "numpy", "scipy", *row.libraries),
+            variants=(*EXPLAINER, (f"{scorer}.name", "pipeline.scorers"), *row.variants),
+            process=True,
+        )
+        for scorer, embeddings, when in (
+            ("scorer", "image_embeddings", {"explainer_scorer.name": "shared"}),
+            ("explainer_scorer", "explainer_embeddings", {}),
+        )
+    )
+
+
 STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "images": (
         Stage(
@@ -111,38 +188,41 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         Stage(reads=("dataset.splits", "dataset.split_seed"), after=("images",), libraries=("pandas",)),
     ),
     "activations": _capture("images", "dataset.root"),
-    "units": (Stage(reads=("unit",), after=("activations",), libraries=("numpy",)),),
-    "scorer": (
+    "sae": (
         Stage(
-            when={"scorer.name": "siglip_tiny"},
-            reads=("scorer", "numerics"),
-            ignores=("scorer.calibration",),
-            after=("images", "splits", "labels"),
-            opens=("dataset.root",),
-            speed=SPEED,
-            libraries=(*TORCH, "open_clip_torch"),
-            variants=SCORER,
+            reads=("sae", "numerics"),
+            after=("splits", "activations"),
+            speed=("device",),
+            libraries=("torch", "numpy"),
+            variants=SAE,
             process=True,
-        ),
-        Stage(
-            reads=("scorer",),
-            ignores=("scorer.calibration",),
-            libraries=("open_clip_torch",),
-            variants=SCORER,
-            process=True,
+            together="sae",
         ),
     ),
-    "image_embeddings": (
+    "latents": (
         Stage(
-            reads=("scorer", "numerics"),
-            ignores=("scorer.calibration",),
-            after=("images", "scorer"),
-            opens=("dataset.root",),
-            speed=SPEED,
-            libraries=(*TORCH, "open_clip_torch"),
-            variants=SCORER,
+            reads=("numerics",),
+            after=("activations", "sae"),
+            speed=("device",),
+            libraries=("torch", "scipy"),
             process=True,
             big=True,
+        ),
+    ),
+    "units": (Stage(reads=("unit",), after=(UNITS,), libraries=("numpy", "scipy")),),
+    "scorer": _scorer("scorer"),
+    "image_embeddings": _image_embeddings("scorer", "scorer"),
+    "explainer_scorer": _scorer("explainer_scorer"),
+    "explainer_embeddings": _image_embeddings("explainer_scorer", "explainer_scorer"),
+    "responses": (
+        Stage(
+            reads=("explainer", "model.arch", "layer"),
+            ignores=("explainer.method", *ENDPOINT),
+            after=("images", "splits", UNITS, "units"),
+            opens=("dataset.root",),
+            speed=ENDPOINT,
+            libraries=("pillow", "numpy"),
+            process=True,
         ),
     ),
     "explanations": (
@@ -154,11 +234,34 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             variants=EXPLAINER,
         ),
         Stage(
-            when={"explainer.name": "top_concept"},
-            reads=("explainer",),
-            after=("splits", "labels", "activations", "units"),
-            libraries=("numpy",),
+            when={"explainer.name": "published"},
+            reads=("explainer", "layer"),
+            after=("units",),
+            libraries=("pandas",),
+            variants=(*EXPLAINER, ("explainer.format", "pipeline.explainers.formats")),
+        ),
+        Stage(
+            when={"explainer.name": "llm"},
+            reads=("explainer.name", "explainer.method"),
+            after=("units", "responses"),
+            libraries=("pandas",),
             variants=EXPLAINER,
+        ),
+        Stage(
+            when={"explainer.name": ("top_concept", "network_dissection", "invert")},
+            reads=("explainer",),
+            after=("splits", "labels", UNITS, "units"),
+            libraries=("numpy", "scipy"),
+            variants=EXPLAINER,
+            process=True,
+        ),
+        Stage(
+            when={"explainer.name": "le_label"},
+            reads=("explainer", "model.arch", "layer"),
+            after=("splits", "labels", UNITS, "units"),
+            libraries=("numpy", "scipy", SOLVER),
+            variants=EXPLAINER,
+            process=True,
         ),
         Stage(
             when={"explainer.name": "random"},
@@ -167,15 +270,20 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             libraries=("numpy",),
             variants=EXPLAINER,
         ),
-        Stage(
-            when={"explainer.name": "clip_dissect"},
-            reads=("explainer", "scorer", "numerics"),
-            ignores=("scorer.calibration",),
-            after=("splits", "labels", "activations", "units", "scorer", "image_embeddings"),
-            speed=SPEED,
-            libraries=("torch", "open_clip_torch", "numpy"),
-            variants=(*EXPLAINER, *SCORER),
-            process=True,
+        *_by_scorer(
+            Stage(
+                when={"explainer.name": "clip_dissect"},
+                reads=("explainer",),
+                ignores=("calibration",),
+                variants=SIMILARITY,
+            )
+        ),
+        *_by_scorer(
+            Stage(
+                when={"explainer.name": "le_siglip"},
+                reads=("explainer", "model.arch", "layer"),
+                libraries=(SOLVER,),
+            )
         ),
     ),
     "probabilities": (
@@ -184,7 +292,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             reads=("scorer", "numerics"),
             after=("splits", "labels", "scorer", "image_embeddings", "explanations"),
             speed=SPEED,
-            libraries=("torch", "open_clip_torch", "numpy", "scipy"),
+            libraries=(*LOADED_SCORER, "numpy", "scipy"),
             variants=SCORER,
             process=True,
             big=True,
@@ -193,7 +301,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             reads=("scorer", "numerics"),
             after=("scorer", "image_embeddings", "explanations"),
             speed=SPEED,
-            libraries=("torch", "open_clip_torch", "numpy"),
+            libraries=(*LOADED_SCORER, "numpy"),
             variants=SCORER,
             process=True,
             big=True,
@@ -208,7 +316,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         ),
         Stage(
             reads=("sampler", "evaluation", "model.arch", "layer"),
-            after=("splits", "activations", "units", "explanations", "probabilities"),
+            after=("splits", UNITS, "units", "explanations", "probabilities"),
             libraries=("numpy",),
             variants=(("sampler.name", "pipeline.crowd.samplers"),),
         ),
@@ -239,13 +347,13 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         Stage(
             when={"scoring.name": "automatic"},
             reads=("scoring", "evaluation"),
-            after=("splits", "activations", "units", "explanations", "probabilities"),
+            after=("splits", UNITS, "units", "explanations", "probabilities"),
             libraries=("numpy",),
         ),
         Stage(
             when={"scoring.name": "oracle"},
             reads=("scoring", "evaluation"),
-            after=("splits", "activations", "units", "explanations", "labels"),
+            after=("splits", UNITS, "units", "explanations", "labels"),
             libraries=("numpy",),
         ),
         Stage(
@@ -267,27 +375,6 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             after=("sampling", "crowd"),
             libraries=SCORING,
             variants=AGGREGATION,
-        ),
-    ),
-    "sae": (
-        Stage(
-            reads=("sae", "numerics"),
-            after=("splits", "activations"),
-            speed=("device",),
-            libraries=("torch", "numpy"),
-            variants=SAE,
-            process=True,
-            together="sae",
-        ),
-    ),
-    "latents": (
-        Stage(
-            reads=("numerics",),
-            after=("activations", "sae"),
-            speed=("device",),
-            libraries=("torch", "scipy"),
-            process=True,
-            big=True,
         ),
     ),
     "pairs": (
@@ -390,11 +477,25 @@ SWEEP_ENDS: dict[str, tuple[str, ...]] = {
 
 
 def stage_for(name: str, config: Mapping[str, Any]) -> Stage:
-    """Return the row of `name` that fits a config."""
+    """Return the row of `name` that fits a config, resolved for neurons or latents."""
     for row in STAGES[name]:
         if all(lookup(config, key) in _choices(value) for key, value in row.when.items()):
-            return row
+            return _of_units(row, config)
     raise AssayError(f"no row of the stage {name!r} fits this config; see pipeline/plan/stages.py")
+
+
+def _of_units(row: Stage, config: Mapping[str, Any]) -> Stage:
+    """Put the stage of the judged units where UNITS stands; a latent's place names its SAE too."""
+    if UNITS in row.after:
+        row = replace(row, after=tuple(units_stage(config) if up == UNITS else up for up in row.after))
+    if "model.arch" in row.reads and units_stage(config) == "latents":
+        row = replace(row, reads=(*row.reads, "unit.name", "sae.name"))
+    return row
+
+
+def units_stage(config: Mapping[str, Any]) -> str:
+    """Return the stage that holds the activations of the judged units."""
+    return "latents" if lookup(config, "unit.name") == "latent" else "activations"
 
 
 def _choices(value: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -15,6 +15,10 @@ OF_TRUTH = ("combined", "disattenuated")
 PAIRS_OF = {"shapes": "shapes", "syncub": "cub", "syncoco": "coco"}
 """Sources of pairs whose attributes are those of one dataset."""
 POSTERIORS = ("bragg_em", "bragg_siglip")
+BY_LABELS = ("top_concept", "network_dissection", "invert", "le_label")
+"""Explainers that read the labels of their split."""
+BY_SCORER = ("clip_dissect", "le_siglip")
+"""Explainers that see images with a scorer."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -171,10 +175,15 @@ def _sae(values: Mapping[str, Any]) -> Iterable[str]:
 def _crowd(values: Mapping[str, Any]) -> Iterable[str]:
     """Yield labels that judge their own products, and estimators without priors."""
     yield from _estimator(values)
+    yield from _composites(values)
+    yield from _latents(values)
     evaluation = values["evaluation"]["split"]
-    uses = {f"the explainer (explainer.split={split})": split for split in _splits_of(values["explainer"])}
+    explainer = values["explainer"]
+    uses = {f"the explainer (explainer.split={split})": split for split in _splits_of(explainer)}
     if values["scoring"]["name"] != "oracle":
-        uses |= _scorer_uses(values["scorer"])
+        uses |= _scorer_uses(values["scorer"], "the scorer")
+    if explainer["name"] in BY_SCORER and values["explainer_scorer"]["name"] != "shared":
+        uses |= _scorer_uses(values["explainer_scorer"], "the explainer's scorer")
     for user, split in uses.items():
         if "all" in (split, evaluation) or split == evaluation:
             yield (
@@ -185,14 +194,54 @@ def _crowd(values: Mapping[str, Any]) -> Iterable[str]:
 
 def _splits_of(explainer: Mapping[str, Any]) -> list[str]:
     """Return the split that an explainer reads labels of; similarities and activations are no labels."""
-    return [explainer["split"]] if explainer["name"] == "top_concept" else []
+    return [explainer["split"]] if explainer["name"] in BY_LABELS else []
 
 
-def _scorer_uses(scorer: Mapping[str, Any]) -> dict[str, str]:
-    uses = {"the scorer's training": "train"} if scorer["name"] == "siglip_tiny" else {}
+def _scorer_uses(scorer: Mapping[str, Any], whose: str) -> dict[str, str]:
+    uses = {f"{whose}'s training": "train"} if scorer["name"] == "siglip_tiny" else {}
     if scorer["calibration"]["source"] == "fitted":
-        uses["the scorer's calibration"] = scorer["calibration"]["split"]
+        uses[f"{whose}'s calibration"] = scorer["calibration"]["split"]
     return uses
+
+
+def _makes(explainer: Mapping[str, Any]) -> str:
+    """Say what an explainer's texts may be made of: "" (one concept each), formula, or sum."""
+    name = explainer["name"]
+    if name in ("le_label", "le_siglip"):
+        return "sum" if explainer["max_concepts"] > 1 else ""
+    if name == "published" and explainer["format"] == "linear_explanations":
+        return "sum" if explainer["max_concepts"] != 1 else ""
+    if name == "csv":
+        return "sum" if explainer["composition_column"] else ""
+    return "formula" if name == "invert" and explainer["length"] > 1 else ""
+
+
+def _composites(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what cannot work with texts that are made of several concepts."""
+    made = _makes(values["explainer"])
+    if not made or values["scoring"]["name"] != "crowd":
+        return
+    explainer, estimator = values["explainer"]["name"], values["estimator"]["name"]
+    if estimator in OF_TRUTH:
+        yield (
+            f"estimator={estimator}: it estimates the correlation with one presence, and "
+            f"explainer={explainer} makes texts of several concepts; take estimator=difference or importance"
+        )
+    if made == "sum" and (sampler := values["sampler"]["name"]) in ("active", "stratified"):
+        yield (
+            f"sampler={sampler}: it wants a probability, and explainer={explainer} makes weighted sums; "
+            "take sampler=mgis"
+        )
+
+
+def _latents(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what would judge latents on images that their SAE was trained on."""
+    split = values["evaluation"]["split"]
+    if values["unit"]["name"] == "latent" and split in ("all", "train", "validation"):
+        yield (
+            f"evaluation.split={split}: unit=latent, and the SAE was trained on the training split and "
+            "chosen on the validation split; take evaluation.split=test"
+        )
 
 
 def _estimator(values: Mapping[str, Any]) -> Iterable[str]:

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.crowd.aggregation import PAIR, PRIOR_RANGE, UNIFORM_PRIOR
+from pipeline.crowd.composites import asked
 from pipeline.crowd.stopping import decisive
 from pipeline.errors import AssayError
 from pipeline.rating.assignment import BoolArray, IntArray, choose
@@ -124,7 +125,7 @@ def priors(study: FrozenStudy) -> NDArray[np.float64]:
     inputs = study.inputs
     if study.settings.prior is not None:
         return np.full(len(inputs), study.settings.prior)
-    first = study.draws.drop_duplicates(PAIR).set_index(PAIR)["probability"]
+    first = asked(study.draws).drop_duplicates(PAIR).set_index(PAIR)["probability"]
     found = first.reindex(pd.MultiIndex.from_frame(inputs[PAIR])).to_numpy(dtype=np.float64)
     lacking = np.isnan(found)
     if (bad := np.flatnonzero(lacking & (inputs["answer"] == "").to_numpy())).size:

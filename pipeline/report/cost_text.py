@@ -3,6 +3,7 @@
 import pandas as pd
 
 from pipeline.crowd.budget import Expected, expected_errors
+from pipeline.crowd.composites import asked, is_composite
 from pipeline.study.cost import Bill, bill
 from pipeline.study.settings import StudySettings
 from pipeline.study.tasks import PAIR, count_tasks
@@ -19,7 +20,7 @@ def cost_text(draws: pd.DataFrame, inputs: pd.DataFrame, n_tasks: int, settings:
     own = bill(n_tasks, settings.n_raters, settings.reward)
     checked = set(inputs.loc[inputs["answer"] != "", "description"])
     pairs = draws.groupby(["part", "method", "unit", "description"], sort=False).ngroups
-    n_inputs = len(draws[PAIR].drop_duplicates())
+    n_inputs = len(asked(draws)[PAIR].drop_duplicates())
     lines = [
         f"{pairs} pairs of unit and text, {len(draws)} draws, {n_inputs} distinct inputs "
         f"(an image with a text; repeats are rated once)",
@@ -42,11 +43,16 @@ def bill_text(own: Bill) -> str:
 
 
 def _budgets(draws: pd.DataFrame, checked: set[str], n_tasks: int, settings: StudySettings) -> str:
+    single = draws[~is_composite(draws)]
+    if single.empty:
+        return (
+            "every text is made of several concepts, whose errors the simulation of budgets does not know\n"
+        )
     drawn = int(draws["draw"].max()) + 1
     n_draws = sorted({max(2, round(share * drawn)) for share in SHARES})
     n_raters = sorted({*RATERS, settings.n_raters})
     expected = expected_errors(
-        draws,
+        single,
         n_draws,
         n_raters,
         error_rate=settings.error_rate,
@@ -54,7 +60,8 @@ def _budgets(draws: pd.DataFrame, checked: set[str], n_tasks: int, settings: Stu
         seed=settings.seed,
     )
     # The first n draws of a unit are a study of n draws.
-    tasks_of = {n: count_tasks(draws[draws["draw"] < n], settings.inputs_per_task, checked) for n in n_draws}
+    asks = asked(draws)
+    tasks_of = {n: count_tasks(asks[asks["draw"] < n], settings.inputs_per_task, checked) for n in n_draws}
     tasks_of[drawn] = n_tasks  # an extended study has more than its pairs need
     table = pd.DataFrame(
         [_row(row, tasks_of[row.n_draws], row.n_draws == drawn, settings) for row in expected]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from pipeline.models.capture import capture
 from pipeline.models.device import inference
 from pipeline.models.images import Images, Transform, batches
 from pipeline.models.loaded import Loaded
-from pipeline.scorers.scorer import Embeddings
+from pipeline.scorers.scorer import Embeddings, Numerics
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,12 @@ def features(
     batch_size: int,
     workers: int,
     device: str,
-    precision: str = "float32",
-    tf32: bool = False,
-    threads: int | None = None,
     progress: bool = False,
+    **numerics: Unpack[Numerics],
 ) -> Embeddings:
     """Return (N, F) float32: every stage of the network, averaged over the image, side by side."""
     blocks = []
-    with inference(device, precision=precision, tf32=tf32, threads=threads) as target:
+    with inference(device, **numerics) as target:
         module = frozen.module.to(target).to(memory_format=torch.channels_last)
         label = "scorer features" if progress else ""
         source = batches(

@@ -5,7 +5,7 @@ from types import ModuleType
 
 from pipeline.errors import AssayError
 
-NAMES = ("open_clip", "siglip_tiny")
+NAMES = ("open_clip", "dino_text", "siglip_tiny")
 
 
 def scorer_module(name: str) -> ModuleType:

@@ -1,7 +1,7 @@
 """What every scorer can do."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 
@@ -9,6 +9,14 @@ from pipeline.errors import AssayError
 from pipeline.models.images import Images
 
 Embeddings = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+
+class Numerics(TypedDict, total=False):
+    """How exactly numbers are computed, as `pipeline.models.device.inference` takes it."""
+
+    precision: str
+    tf32: bool
+    threads: int | None
 
 
 class Scorer(Protocol):
@@ -21,10 +29,8 @@ class Scorer(Protocol):
         batch_size: int,
         workers: int,
         device: str,
-        precision: str = "float32",
-        tf32: bool = False,
-        threads: int | None = None,
         progress: bool = False,
+        **numerics: Unpack[Numerics],
     ) -> Embeddings:
         """Return (N, d) float32, each row of length 1."""
         ...
@@ -35,9 +41,7 @@ class Scorer(Protocol):
         *,
         batch_size: int = 256,
         device: str = "cpu",
-        precision: str = "float32",
-        tf32: bool = False,
-        threads: int | None = None,
+        **numerics: Unpack[Numerics],
     ) -> Embeddings:
         """Return (T, d) float32, each row of length 1."""
         ...

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from pipeline.models.device import threads_of
 from pipeline.models.images import Images
 from pipeline.scorers.frozen import Frozen, features, load_frozen, rebuild
 from pipeline.scorers.ngrams import Vocabulary
-from pipeline.scorers.scorer import Embeddings, unit_rows
+from pipeline.scorers.scorer import Embeddings, Numerics, unit_rows
 from pipeline.scorers.towers import ImageTower, TextTower, Trained
 
 Captions = Sequence[Sequence[str]]
@@ -63,10 +63,8 @@ class SiglipTiny:
         batch_size: int,
         workers: int,
         device: str,
-        precision: str = "float32",
-        tf32: bool = False,
-        threads: int | None = None,
         progress: bool = False,
+        **numerics: Unpack[Numerics],
     ) -> Embeddings:
         """Return (N, d) float32, each row of length 1."""
         values = features(
@@ -75,12 +73,10 @@ class SiglipTiny:
             batch_size=batch_size,
             workers=workers,
             device=device,
-            precision=precision,
-            tf32=tf32,
-            threads=threads,
             progress=progress,
+            **numerics,
         )
-        return embed_features(self.trained, values, threads=threads)
+        return embed_features(self.trained, values, threads=numerics.get("threads"))
 
     def embed_texts(
         self,
@@ -88,14 +84,12 @@ class SiglipTiny:
         *,
         batch_size: int = 256,
         device: str = "cpu",
-        precision: str = "float32",
-        tf32: bool = False,
-        threads: int | None = None,
+        **numerics: Unpack[Numerics],
     ) -> Embeddings:
         """Return (T, d) float32, each row of length 1; always computed on the CPU in float32."""
         encoded = [self.trained.vocabulary.encode(text) for text in texts]
         blocks = [np.empty((0, self.trained.text_tower.bag.embedding_dim), dtype=np.float32)]
-        with threads_of(threads), torch.inference_mode():
+        with threads_of(numerics.get("threads")), torch.inference_mode():
             for start in range(0, len(encoded), batch_size):
                 blocks.append(self.trained.text_tower(encoded[start : start + batch_size]).numpy())
         return unit_rows(np.concatenate(blocks), "text")

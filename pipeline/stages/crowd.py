@@ -8,6 +8,7 @@ import pandas as pd
 
 from pipeline.crowd.aggregation.posterior import ERROR_RATE
 from pipeline.crowd.aggregation.votes import PAIR
+from pipeline.crowd.composites import asked
 from pipeline.crowd.simulated import simulate
 from pipeline.crowd.stopping import n_asked, stop_prior
 from pipeline.crowd.truth import concept_truth
@@ -17,8 +18,7 @@ from pipeline.stages.tables import read_array, read_table, write_table
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
     """Write ratings.parquet and rejected.parquet."""
-    study = read_table(inputs["sampling"] / "study.parquet")
-    pairs = study[["image_id", "description"]].drop_duplicates(ignore_index=True)
+    pairs = asked(read_table(inputs["sampling"] / "study.parquet"))[PAIR].drop_duplicates(ignore_index=True)
     ratings, rejected = (_simulated if config["crowd"]["name"] == "simulated" else _collected)(
         config, inputs, pairs
     )
@@ -68,12 +68,12 @@ def _simulated(
 def _until_decisive(ratings: pd.DataFrame, config: dict[str, Any], inputs: dict[str, Path]) -> pd.DataFrame:
     """Leave out the ratings that an adaptive study would not have asked for."""
     n_raters, aggregation = config["crowd"]["n_raters"], config["aggregation"]
-    study = read_table(inputs["sampling"] / "study.parquet").drop_duplicates(PAIR).set_index(PAIR)
+    study = asked(read_table(inputs["sampling"] / "study.parquet")).drop_duplicates(PAIR).set_index(PAIR)
     pairs = pd.MultiIndex.from_frame(ratings[PAIR].iloc[::n_raters])
     prior = stop_prior(aggregation, study["probability"].reindex(pairs).to_numpy(dtype=np.float64))
     votes = ratings["rating"].to_numpy().reshape(-1, n_raters)
-    asked = n_asked(votes, prior, aggregation.get("error_rate", ERROR_RATE))
-    return ratings[(np.arange(n_raters) < asked[:, None]).ravel()].reset_index(drop=True)
+    n_given = n_asked(votes, prior, aggregation.get("error_rate", ERROR_RATE))
+    return ratings[(np.arange(n_raters) < n_given[:, None]).ravel()].reset_index(drop=True)
 
 
 def _collected(
@@ -81,16 +81,16 @@ def _collected(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Keep ratings of this part of the study; every other is rejected, with the reason."""
     ratings = read_table(config["crowd"]["study"]["ratings"])
-    study = read_table(config["crowd"]["study"]["study"])
+    study = asked(read_table(config["crowd"]["study"]["study"]))
     here, anywhere = _pairs(pairs), _pairs(study)
-    asked = list(zip(ratings["image_id"], ratings["description"], strict=True))
+    pairs_rated = list(zip(ratings["image_id"], ratings["description"], strict=True))
     reasons = [
         ""
         if pair in here
         else "another part of the study"
         if pair in anywhere
         else "never asked for by the study"
-        for pair in asked
+        for pair in pairs_rated
     ]
     table = ratings.assign(reason=reasons)
     used, rejected = table[table["reason"] == ""].drop(columns="reason"), table[table["reason"] != ""]

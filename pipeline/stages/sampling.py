@@ -1,6 +1,8 @@
 """sampling: which images people rate for each unit and text: the study."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pipeline.composition import Composition, Linear, combine, concepts_of
 from pipeline.crowd.arrays import standardised
+from pipeline.crowd.composites import COMPOSITION, PROBABILITIES, compositions, is_composite
 from pipeline.crowd.correlation import importance_weights
-from pipeline.crowd.population import population_columns
+from pipeline.crowd.population import one_bin, population_columns
 from pipeline.crowd.samplers.draws import Draws
 from pipeline.crowd.samplers.registry import sampler
 from pipeline.errors import AssayError
@@ -19,7 +23,8 @@ from pipeline.seeds import generator
 from pipeline.stages.keywords import keywords
 from pipeline.stages.place import part_of, place_of
 from pipeline.stages.split_rows import rows_of_split
-from pipeline.stages.tables import layer_array, read_array, read_table, write_table
+from pipeline.stages.tables import read_array, read_table, write_table
+from pipeline.stages.unit_activations import of_units
 
 COLUMNS = (
     "draw",
@@ -40,7 +45,7 @@ COLUMNS = (
 TEXT = ["method", "unit", "description"]
 POPULATION = [*TEXT, "bin", "n_images", "probability", "activation", "product", "square"]
 
-Columns = Mapping[str, NDArray[np.generic]]
+Columns = dict[str, NDArray[np.generic]]
 
 
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
@@ -78,19 +83,22 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     split = config["evaluation"]["split"]
     rows = rows_of_split(inputs["splits"], split, "evaluation.split")
     explanations = read_table(inputs["explanations"] / "explanations.parquet")
-    texts = read_table(inputs["probabilities"] / "texts.parquet")["description"].tolist()
-    probabilities = read_array(inputs["probabilities"] / "probabilities.npy")
-    activations = layer_array(inputs["activations"])
+    made_of, concepts = compositions(explanations), Concepts(inputs["probabilities"], rows)
+    activations = of_units(inputs, explanations["unit"].tolist(), rows)
     image_ids = read_table(inputs["splits"] / "splits.parquet")["image_id"].to_numpy()[rows]
     studies, populations = [], []
-    for row in explanations[TEXT].to_dict("records"):
-        activation = np.asarray(activations[rows, row["unit"]], dtype=np.float64)
-        probability = np.asarray(probabilities[rows, texts.index(row["description"])], dtype=np.float64)
+    for column, row in enumerate(explanations[TEXT].to_dict("records")):
+        composition = made_of[row["description"]]
+        activation = np.asarray(activations[:, column], dtype=np.float64)
+        probability = combine(composition, concepts.probabilities(composition))
         abar = standardised(activation)
         draws = draws_of(row, activation, probability, config["sampler"], place_of(config))
         studies.append(draw_columns(draws, image_ids, abar, probability))
-        populations.append(population_columns(abar, probability))
-    study = _joined(explanations[TEXT], studies, COLUMNS)
+        if is_composite(explanations).any():
+            studies[-1] |= concepts.columns(composition, draws)
+        known = one_bin if isinstance(composition, Linear) else population_columns
+        populations.append(known(abar, probability))
+    study = _study(explanations, studies)
     write_table(study, output / "study.parquet")
     population = _joined(explanations[TEXT], populations, POPULATION)
     write_table(population, output / "population.parquet")
@@ -110,6 +118,42 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
         if fallen
         else []
     )
+
+
+@dataclass(frozen=True)
+class Concepts:
+    """The scorer's probabilities of the concepts of all texts on the images `rows`."""
+
+    folder: Path
+    rows: NDArray[np.intp]
+
+    @cached_property
+    def _columns(self) -> tuple[dict[str, int], NDArray[np.generic]]:
+        texts = read_table(self.folder / "texts.parquet")["description"].tolist()
+        return {text: i for i, text in enumerate(texts)}, read_array(self.folder / "probabilities.npy")
+
+    def probabilities(self, composition: Composition) -> dict[str, NDArray[np.float64]]:
+        """Return each concept's probabilities (n,)."""
+        place, array = self._columns
+        return {
+            text: np.asarray(array[self.rows, place[text]], dtype=np.float64)
+            for text in concepts_of(composition)
+        }
+
+    def columns(self, composition: Composition, draws: Draws) -> Columns:
+        """Return concept_probabilities of the draws: a list a draw, empty for a text that is one concept."""
+        cells = np.empty(len(draws.indices), dtype=object)
+        own = [] if isinstance(composition, str) else [*self.probabilities(composition).values()]
+        for draw, image in enumerate(draws.indices):
+            cells[draw] = [float(values[image]) for values in own]
+        return {PROBABILITIES: cells}
+
+
+def _study(explanations: pd.DataFrame, parts: Sequence[Columns]) -> pd.DataFrame:
+    """Return study.parquet: COLUMNS, and where a text is composite what it is made of."""
+    if not is_composite(explanations).any():
+        return _joined(explanations[TEXT], parts, COLUMNS)
+    return _joined(explanations[[*TEXT, COMPOSITION]], parts, [*COLUMNS, COMPOSITION, PROBABILITIES])
 
 
 def _joined(texts: pd.DataFrame, parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:

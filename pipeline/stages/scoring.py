@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.composition import concepts_of
 from pipeline.crowd.aggregation.votes import PAIR
 from pipeline.crowd.agreement import error_rate_from_disagreement, error_rates_from_gold
+from pipeline.crowd.composites import asked, compositions
 from pipeline.crowd.estimation import Estimation
 from pipeline.crowd.rescoring import ErrorRate, rescored
 from pipeline.crowd.scores import correlation_scores
@@ -15,7 +17,8 @@ from pipeline.crowd.truth import concept_truth
 from pipeline.errors import AssayError
 from pipeline.files import read_json
 from pipeline.stages.split_rows import rows_of_split
-from pipeline.stages.tables import layer_array, read_array, read_table, write_table
+from pipeline.stages.tables import read_array, read_table, write_table
+from pipeline.stages.unit_activations import of_units
 
 LIKELY = 0.5
 FLAGGED_COVERAGE = "74% to 97%"
@@ -115,7 +118,7 @@ def _gold(inputs: dict[str, Path], study: pd.DataFrame) -> pd.DataFrame:
     """Return image_id, description, answer of the study's pairs whose text the attributes express."""
     images = read_table(inputs["images"] / "images.parquet")["image_id"]
     row_of = pd.Series(range(len(images)), index=images)
-    pairs = study[PAIR].drop_duplicates(ignore_index=True)
+    pairs = asked(study)[PAIR].drop_duplicates(ignore_index=True)
     texts = pairs["description"].unique().tolist()
     truths = pd.DataFrame(_truths(inputs, texts), columns=texts)
     rows = row_of.loc[pairs["image_id"]].to_numpy()
@@ -127,13 +130,12 @@ def _gold(inputs: dict[str, Path], study: pd.DataFrame) -> pd.DataFrame:
 def _from_images(config: dict[str, Any], inputs: dict[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = rows_of_split(inputs["splits"], config["evaluation"]["split"], "evaluation.split")
     explanations = read_table(inputs["explanations"] / "explanations.parquet")
-    descriptions = explanations["description"].drop_duplicates().tolist()
+    made_of = compositions(explanations).values()
+    concepts = [*dict.fromkeys(concept for each in made_of for concept in concepts_of(each))]
     units = sorted(explanations["unit"].unique())
-    activations = np.asarray(layer_array(inputs["activations"])[rows][:, units])
-    concepts = _probabilities if config["scoring"]["name"] == "automatic" else _truths
-    scores = correlation_scores(
-        explanations, activations, units, concepts(inputs, descriptions)[rows], descriptions
-    )
+    activations = of_units(inputs, units, rows)
+    presence = _probabilities if config["scoring"]["name"] == "automatic" else _truths
+    scores = correlation_scores(explanations, activations, units, presence(inputs, concepts)[rows], concepts)
     return scores, read_table(inputs["explanations"] / "unexplained.parquet")
 
 

@@ -1,5 +1,6 @@
 """units: which units of a layer are judged, and what they are like."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import AssayError
 from pipeline.seeds import generator
-from pipeline.stages.tables import layer_array, write_table
+from pipeline.stages.tables import write_table
+from pipeline.stages.unit_activations import unit_activations
 
 BLOCK = 4096
 
@@ -17,7 +19,7 @@ BLOCK = 4096
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
     """Write units.parquet: unit, n_units (of the layer), mean, sd, maximum, positive share, flags."""
     settings = config["unit"]
-    activations = layer_array(inputs["activations"])
+    activations = unit_activations(inputs)
     facts = describe(activations)
     chosen = choose(facts, settings["n"], settings["seed"], settings["indices"])
     write_table(facts.loc[chosen], output / "units.parquet")
@@ -25,8 +27,8 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     return [f"{dead} of the layer's {len(facts)} units have one activation on all images"] if dead else []
 
 
-def describe(activations: NDArray[np.generic]) -> pd.DataFrame:
-    """Return one row a unit of activations (N, U); sums in float64, rows read in blocks.
+def describe(activations: Any) -> pd.DataFrame:
+    """Return one row a unit of activations (N, U), an array or codes; sums in float64, rows read in blocks.
 
     Raises AssayError for NaN or infinite activations.
     """
@@ -57,9 +59,9 @@ def describe(activations: NDArray[np.generic]) -> pd.DataFrame:
     )
 
 
-def _blocks(activations: NDArray[np.generic]) -> list[NDArray[np.float64]] | Any:
+def _blocks(activations: Any) -> Iterator[NDArray[np.float64]]:
     for start in range(0, len(activations), BLOCK):
-        yield np.asarray(activations[start : start + BLOCK], dtype=np.float64)
+        yield np.asarray(activations[start : start + BLOCK, :], dtype=np.float64)
 
 
 def choose(facts: pd.DataFrame, n: int | None, seed: int, indices: list[int] | None) -> NDArray[np.int64]:

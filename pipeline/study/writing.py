@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pandas as pd
 
+from pipeline.crowd.composites import asked
 from pipeline.errors import AssayError
 from pipeline.files import replacing, write_json
 from pipeline.study.frozen import FrozenStudy, fingerprints
@@ -39,11 +40,11 @@ class Drawn:
 
 def write_study(drawn: Drawn, settings: StudySettings, folder: Path, name: str) -> None:
     """Write the whole study into an empty folder."""
-    inputs = make_inputs(drawn.draws, drawn.checks, _checksums(drawn.images))
+    inputs = make_inputs(asked(drawn.draws), drawn.checks, _checksums(drawn.images))
     images = _shown(drawn.images, set(inputs["image_id"]), settings)
     urls = dict(zip(images["image_id"], images["url"], strict=True))
     mark = _mark(name)
-    tasks = make_tasks(inputs, drawn.draws, urls, mark, settings.inputs_per_task, settings.seed)
+    tasks = make_tasks(inputs, asked(drawn.draws), urls, mark, settings.inputs_per_task, settings.seed)
     _write(drawn, settings, inputs, tasks, images, folder)
 
 
@@ -54,7 +55,7 @@ def write_extension(drawn: Drawn, old: FrozenStudy, folder: Path, name: str) -> 
     asks about is not asked again; an old check that is drawn now is an ordinary input.
     """
     settings = old.settings
-    inputs = make_inputs(drawn.draws, drawn.checks, _checksums(drawn.images))
+    inputs = make_inputs(asked(drawn.draws), drawn.checks, _checksums(drawn.images))
     fresh = ~inputs["input_id"].isin(old.inputs["input_id"])
     texts = inputs.loc[fresh & (inputs["answer"] == ""), "description"]
     added = inputs[
@@ -62,8 +63,8 @@ def write_extension(drawn: Drawn, old: FrozenStudy, folder: Path, name: str) -> 
     ]
     images = _shown(drawn.images, set(inputs["image_id"]), settings)
     urls = dict(zip(images["image_id"], images["url"], strict=True))
-    kept = refreshed_tasks(old.tasks, inputs, drawn.draws, urls, settings.inputs_per_task)
-    new = make_tasks(added, drawn.draws, urls, _mark(name), settings.inputs_per_task, settings.seed)
+    kept = refreshed_tasks(old.tasks, inputs, asked(drawn.draws), urls, settings.inputs_per_task)
+    new = make_tasks(added, asked(drawn.draws), urls, _mark(name), settings.inputs_per_task, settings.seed)
     tasks = pd.concat([kept, new], ignore_index=True)
     ordered = [*old.inputs["input_id"], *inputs.loc[fresh, "input_id"]]
     _write(drawn, settings, inputs.set_index("input_id").loc[ordered].reset_index(), tasks, images, folder)

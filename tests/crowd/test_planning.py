@@ -48,5 +48,5 @@ def test_the_cheapest_plan_is_narrow_enough_and_about_the_truth():
 
 def test_a_pilot_without_ratings_is_refused():
     draws, ratings = pilot(20)
-    with pytest.raises(AssayError, match="no draw of the pilot has a rating"):
+    with pytest.raises(AssayError, match="no draw of the pilot with a text of one concept has a rating"):
         plan_budget(draws, ratings.head(0), n_inputs=(10,), n_raters=(1,))

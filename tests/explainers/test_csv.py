@@ -243,6 +243,67 @@ def test_a_unit_selected_twice_stops(tmp_path):
         read(tmp_path, PLAIN, units=(1, 2, 1))
 
 
+COMPOSED = '''unit,description,recipe
+0,a dog outside,"{""linear"": [[1.5, ""dog""], [-0.25, ""grass""]]}"
+1,,"{""and"": [""red"", {""not"": ""round""}]}"
+2,plain,
+3,,"""nan"""
+'''
+
+
+def test_a_composition_is_the_explanation_and_the_files_own_text_is_kept(tmp_path):
+    result = read(tmp_path, COMPOSED, (0, 1, 2, 3), 4, composition_column="recipe")
+    assert texts(result) == {0: "1.5 dog - 0.25 grass", 1: "red AND NOT round", 2: "plain", 3: "nan"}
+    assert list(result.table["composition"]) == [
+        '{"linear": [[1.5, "dog"], [-0.25, "grass"]]}',
+        '{"and": ["red", {"not": "round"}]}',
+        "",
+        "",
+    ]
+    assert list(result.table["file_description"]) == ["a dog outside", "", "", ""]
+    assert "recipe" not in result.table
+
+
+def test_without_the_setting_a_column_of_compositions_is_only_kept(tmp_path):
+    result = read(tmp_path, COMPOSED.replace("recipe", "composition"), (0, 2), 4)
+    assert texts(result) == {0: "a dog outside", 2: "plain"}
+    assert list(result.table.columns) == ["method", "unit", "description", "file_composition"]
+
+
+def test_a_file_of_compositions_needs_no_descriptions(tmp_path):
+    data = 'unit,composition,file_description\n0,"{""or"": [""red"", ""blue""]}",x\n1,,y\n'
+    result = read(tmp_path, data, (0, 1), composition_column="composition")
+    assert texts(result) == {0: "red OR blue"}
+    assert reasons(result) == {1: "blank description (texts.csv, line 3)"}
+    assert list(result.table["file_description"]) == [""]
+    assert list(result.table["file_file_description"]) == ["x"]
+
+
+@pytest.mark.parametrize("cell", ["dog", '"{""linear"": [[0, ""dog""]]}"', '"{""xor"": [""a"", ""b""]}"'])
+def test_what_is_no_composition_stops_with_file_line_and_column(tmp_path, cell):
+    with pytest.raises(AssayError, match=r"texts.csv, line 3, column 'recipe': "):
+        read(tmp_path, f"unit,description,recipe\n0,red,\n1,blue,{cell}\n", composition_column="recipe")
+
+
+@pytest.mark.parametrize("column", ["composition", "file_description"])
+def test_a_description_column_under_the_name_of_a_composition_stops(tmp_path, column):
+    data = f"unit,{column},composition_json\n0,red,\n"
+    for recipe in ("composition_json", column):
+        with pytest.raises(AssayError, match=rf"name column '{column}' of .* twice, or it is one"):
+            read(tmp_path, data, (0,), description_column=column, composition_column=recipe)
+
+
+def test_a_missing_column_of_compositions_names_its_setting(tmp_path):
+    with pytest.raises(AssayError, match=r"no column 'recipe' among .*explainer.composition_column"):
+        read(tmp_path, PLAIN, composition_column="recipe")
+
+
+def test_extra_columns_of_one_name_after_the_prefix_are_both_kept(tmp_path):
+    data = "id,description,unit,file_unit\n0,red,a,b\n"
+    row = read(tmp_path, data, (0,), unit_column="id").table.iloc[0]
+    assert (row["file_unit"], row["file_file_unit"]) == ("a", "b")
+
+
 TEXT = st.text(
     st.characters(codec="utf-8", exclude_characters="\0") | st.sampled_from(",;\t\"'\r\n #"), max_size=12
 )

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from pipeline.errors import AssayError
 from pipeline.models import open_clip as ours
+from pipeline.models import open_clip_weights
 from pipeline.models.activations import write_activations
 from pipeline.models.capture import capture
 from pipeline.models.timm import load as load_timm
@@ -59,8 +60,8 @@ def saved(tmp_path: Path) -> dict[str, Any]:
 
 
 def tags(monkeypatch: pytest.MonkeyPatch, **entries: dict[str, Any]) -> None:
-    monkeypatch.setattr(ours, "list_pretrained_tags_by_model", lambda _: list(entries))
-    monkeypatch.setattr(ours, "get_pretrained_cfg", lambda _, tag: entries.get(tag, {}))
+    monkeypatch.setattr(open_clip_weights, "list_pretrained_tags_by_model", lambda _: list(entries))
+    monkeypatch.setattr(open_clip_weights, "get_pretrained_cfg", lambda _, tag: entries.get(tag, {}))
 
 
 def outputs(loaded: Any, layer: str, pool: str, batch: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from pipeline.files import canonical
 from pipeline.plan.accepted import Acceptance, Accepted
 from pipeline.plan.keys import Slicer, make_key
 from pipeline.plan.memory import Memory
-from pipeline.plan.stages import STAGES, SWEEP_ENDS, stage_for
+from pipeline.plan.stages import STAGES, SWEEP_ENDS, UNITS, stage_for
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -106,7 +106,7 @@ def test_every_row_of_the_stage_table_names_stages_that_are_there():
     ends = {name for stages in SWEEP_ENDS.values() for name in stages}
     for name, rows in STAGES.items():
         for row in rows:
-            assert set(row.after) <= STAGES.keys(), name
+            assert set(row.after) <= {*STAGES, UNITS}, name
             assert (row.scope == "sweep") == (name in ends)
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from pipeline.errors import AssayError
+from pipeline.models import open_clip_weights
 from pipeline.scorers import open_clip as ours
 
 TINY = {
@@ -26,13 +27,14 @@ REVISION = "a" * 40
 
 @pytest.fixture(autouse=True)
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Architectures `tiny` and `tiny-hf` beside the built-in ones, for one test."""
+    """Architectures `tiny`, `tiny-quickgelu` and `tiny-hf` beside the built-in ones, for one test."""
     monkeypatch.setattr(factory, "_MODEL_CONFIG_PATHS", list(factory._MODEL_CONFIG_PATHS))
     monkeypatch.setattr(factory, "_MODEL_CONFIGS", dict(factory._MODEL_CONFIGS))
     folder = tmp_path / "configs"
     folder.mkdir()
     (folder / "tiny.json").write_text(json.dumps(TINY))
     text = TINY["text_cfg"] | {"hf_tokenizer_name": "org/words"}
+    (folder / "tiny-quickgelu.json").write_text(json.dumps(TINY | {"quick_gelu": True}))
     (folder / "tiny-hf.json").write_text(json.dumps(TINY | {"text_cfg": text}))
     open_clip.add_model_config(folder)
     return
@@ -104,7 +106,7 @@ def test_hub_weights_are_asked_for_at_the_pinned_revision_and_normalised_as_thei
 
     entry = {"hf_hub": "org/tiny/", "mean": (0.5,) * 3, "std": (0.5,) * 3, "resize_mode": "squash"}
     monkeypatch.setattr("open_clip.pretrained.hf_hub_download", download)
-    monkeypatch.setattr(ours, "get_pretrained_cfg", lambda *_: entry)
+    monkeypatch.setattr(open_clip_weights, "get_pretrained_cfg", lambda *_: entry)
     weights = {"source": "hub", "tag": "some", "revision": REVISION}
     scorer = ours.load(arch="tiny", weights=weights, template="{}")
     assert asked == [("org/tiny", "open_clip_model.safetensors", REVISION)]
@@ -125,6 +127,53 @@ def test_a_tag_trained_with_another_activation_function_names_the_architecture_t
     weights = {"source": "hub", "tag": "openai", "revision": REVISION}
     with pytest.raises(AssayError, match=r"use scorer.arch=ViT-B-32-quickgelu"):
         ours.load(arch="ViT-B-32", weights=weights, template="{}")
+
+
+def test_a_file_whose_activation_function_is_another_or_unknown_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.safetensors"
+    save_file(ours.load(arch="tiny", weights=RANDOM, template="{}").model.state_dict(), path)
+    weights = {"source": "file", "path": path}
+    monkeypatch.setattr(open_clip_weights, "list_pretrained_tags_by_model", lambda _: ["openai"])
+    monkeypatch.setattr(open_clip_weights, "get_pretrained_cfg", lambda *_: {"quick_gelu": True})
+    with pytest.raises(AssayError, match=r"scorer\.arch=tiny: .*cannot be seen from them; put their"):
+        ours.load(arch="tiny", weights=weights, template="{}")
+    beside = tmp_path / "open_clip_config.json"
+    beside.write_text(json.dumps({"model_cfg": {"quick_gelu": True}}))
+    with pytest.raises(AssayError, match=r"with QuickGELU.*use scorer\.arch=tiny-quickgelu"):
+        ours.load(arch="tiny", weights=weights, template="{}")
+    quick = ours.load(arch="tiny-quickgelu", weights=weights, template="{}")
+    beside.write_text(json.dumps({"model_cfg": {"quick_gelu": False}}))
+    plain = ours.load(arch="tiny", weights=weights, template="{}")
+    with pytest.raises(AssayError, match=r"without QuickGELU.*use scorer\.arch=tiny"):
+        ours.load(arch="tiny-quickgelu", weights=weights, template="{}")
+    assert np.abs(quick.embed_texts(["dog"]) - plain.embed_texts(["dog"])).max() > 1e-6
+    with pytest.raises(AssayError, match=r"weights\.match=order"):
+        ours.load(arch="tiny", weights=weights | {"match": "order"}, template="{}")
+
+
+def test_the_tokenizer_of_hub_weights_is_downloaded_at_the_same_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.safetensors"
+    save_file(ours.load(arch="tiny", weights=RANDOM, template="{}").model.state_dict(), path)
+    asked = []
+
+    def download(repo_id: str, filename: str, revision: str | None = None, **_: object) -> str:
+        asked.append((filename, revision))
+        (tmp_path / filename).touch()
+        return str(path if filename.endswith("safetensors") else tmp_path / filename)
+
+    monkeypatch.setattr("open_clip.pretrained.hf_hub_download", download)
+    monkeypatch.setattr(open_clip_weights, "get_pretrained_cfg", lambda *_: {"hf_hub": "org/tiny/"})
+    monkeypatch.setattr(
+        open_clip.tokenizer, "HFTokenizer", lambda source, **_: (source, open_clip.get_tokenizer("tiny"))
+    )
+    weights = {"source": "hub", "tag": "some", "revision": REVISION}
+    tokenizer: Any = ours.load(arch="tiny-hf", weights=weights, template="{}").tokenize
+    files = ("open_clip_model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    assert asked == [(file, REVISION) for file in files] and tokenizer[0] == str(tmp_path)
 
 
 def test_an_unknown_architecture_or_tag_lists_what_there_is() -> None:

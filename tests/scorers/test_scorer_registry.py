@@ -10,5 +10,5 @@ def test_every_scorer_can_be_opened(name: str) -> None:
 
 
 def test_an_unknown_scorer_is_refused_by_name() -> None:
-    with pytest.raises(AssayError, match=r"scorer.name='blip'.*open_clip, siglip_tiny"):
+    with pytest.raises(AssayError, match=r"scorer.name='blip'.*open_clip, dino_text, siglip_tiny"):
         scorer_module("blip")

@@ -149,12 +149,15 @@ def test_every_shipped_sweep_is_composed_and_planned(copy: TinyProject) -> None:
     for name in ("emoji", "imagenet_val", "cub", "syncub", "coco", "syncoco"):
         (data / name / "images").mkdir(parents=True)
     for arch, layer in (("resnet50", "layer4"), ("vit_b_16", "encoder.layers.encoder_layer_11.mlp.1")):
-        for method in ("le_siglip", "le_label", "invert", "milan", "dnd", "maia"):
+        (data / "explanations" / "maia" / f"{arch}_{layer}" / "0").mkdir(parents=True)
+        (data / "explanations" / "maia" / f"{arch}_{layer}" / "0" / "label.txt").write_text("dog")
+        for method in ("le_siglip", "le_label", "invert", "milan", "dnd"):
             path = data / "explanations" / method / f"{arch}_{layer}.csv"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("unit,description\n0,dog\n")
     expected = {"demo": 8, "emoji": 8, "paper_crowd": 14, "paper_simulation": 32, "pilot": 3}
     expected |= {"sae_demo": 36, "paper_sae": 432}
+    expected |= {"tables_shapes": 52, "tables_emoji": 52, "latents": 8, "paper_tables": 24}
     points = {name: len(copy.prepare(sweep=name).build.points) for name in expected}
     assert points == expected
     assert {path.stem for path in (copy.root / "conf" / "sweep").glob("*.yaml")} == {*points, "tiny", "light"}

@@ -17,42 +17,13 @@ class NeuronSettings(Settings):
     indices: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 
 
-class CsvSettings(Settings):
-    """Texts from a CSV file."""
+class LatentSettings(Settings):
+    """Which latents of the SAE on the layer are judged: a seeded sample, or those named."""
 
-    name: Literal["csv"]
-    method: str
-    path: Path
-    unit_column: str = "unit"
-    description_column: str = "description"
-    layer_column: str | None = None
-    first_unit: Literal[0, 1] = 0
-    on_duplicate: Literal["stop", "first"] = "stop"
-
-
-class ClipDissectSettings(Settings):
-    """CLIP-Dissect with soft-WPMI."""
-
-    name: Literal["clip_dissect"]
-    vocabulary: Path | None = None
-    split: Literal["train", "all"] = "train"
-    top: Count = 100
-    lam: float = 1.0
-    temperature: Annotated[float, Field(gt=0)] = 10.0
-
-
-class TopConceptSettings(Settings):
-    """The concept whose labels correlate most with the unit."""
-
-    name: Literal["top_concept"]
-    split: Literal["train", "all"] = "train"
-
-
-class RandomSettings(Settings):
-    """A random concept for each unit: the control."""
-
-    name: Literal["random"]
+    name: Literal["latent"]
+    n: Count | None = None
     seed: Seed = 0
+    indices: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 
 
 class DrawingSettings(Settings):

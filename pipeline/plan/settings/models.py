@@ -138,3 +138,21 @@ class SiglipTinySettings(Settings):
     weight_decay: Annotated[float, Field(ge=0)]
     seed: Seed
     calibration: Calibration
+
+
+class DinoTextSettings(Settings):
+    """A DINOv3 image network with its dino.txt head and text encoder, from local files."""
+
+    name: Literal["dino_text"]
+    arch: str
+    weights: FileWeights
+    text_weights: FileWeights
+    input_size: Count = 224
+    template: str = "{}"
+    calibration: Calibration
+
+
+class SharedScorerSettings(Settings):
+    """The explainer sees images with the judge's scorer."""
+
+    name: Literal["shared"]

@@ -1,0 +1,1 @@
+"""Result files of published explanation methods, one module a method."""
