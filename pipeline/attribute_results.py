@@ -1,8 +1,6 @@
 """A matching result and all that it came from, opened to be looked at."""
 
-import csv
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +17,10 @@ from pipeline.files import read_json
 from pipeline.plan.project import Project
 from pipeline.plan.store import Store
 from pipeline.printing import find_result
+from pipeline.run_roots import root_of_run
 from pipeline.stages.sparse import read_codes
 from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import read_array, read_table
-
-NEXT_OVERRIDE = re.compile(r" (?=[+~]*[\w./@]+=)")
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,7 @@ class MatchingResult:
     def _reader(self, table: pd.DataFrame, folder: Path, group: str) -> ImageReader:
         root = self._roots[group]
         if root is None and (table["source"] == "root").any():
-            root = root_of(self._project, self.key, group)
+            root = root_of_run(self._project, "matching", self.key, group)
             if root is None:
                 option = "--root" if group == "dataset" else "--pairs-root"
                 raise AssayError(
@@ -158,38 +155,3 @@ class MatchingResult:
                     f"where, and no sweep that was run with this result says it: give {option} FOLDER"
                 )
         return ImageReader(table, root, folder)
-
-
-def root_of(project: Project, key: str, group: str) -> Path | None:
-    """Return the root of a config's group ("dataset" or "pairs") in the newest run with a matching result.
-
-    The sweep's points.csv says with which overrides the result was made, and these are composed anew. None
-    where no sweep holds it, and where its config cannot be composed here or has no root.
-    """
-    for overrides in _overrides(project, key):
-        try:
-            config = _composed(project, overrides)
-        except AssayError:
-            continue
-        root = config.get(group, {}).get("root")
-        if root:
-            return (project.root / Path(str(root)).expanduser()).resolve()
-    return None
-
-
-def _composed(project: Project, overrides: str) -> Mapping[str, Any]:
-    from pipeline.plan.compose import Composer
-
-    texts = [text for text in NEXT_OVERRIDE.split(overrides) if text]
-    return Composer(project.conf).compose(texts).config
-
-
-def _overrides(project: Project, key: str) -> Iterator[str]:
-    tables = sorted(
-        (project.results / "sweeps").glob("*/k*/points.csv"), key=lambda path: -path.stat().st_mtime
-    )
-    for path in tables:
-        with path.open(newline="", encoding="utf-8") as stream:
-            for row in csv.DictReader(stream):
-                if row.get("matching_key") == key:
-                    yield row["overrides"]

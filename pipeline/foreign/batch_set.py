@@ -9,12 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.delimited import DELIMITERS, first_record
 from pipeline.errors import AssayError
 from pipeline.foreign.renaming import with_standard_names
 from pipeline.foreign.tasks import Foreign, read_foreign
 from pipeline.ingest.ingesting import LONGEST_NAME, Ingested, ingest
 from pipeline.ingest.sheets import File
-from pipeline.ingest.text import DELIMITERS, decode, first_record
+from pipeline.ingest.text import decode
 from pipeline.study.asked import Asked
 
 PAIR = ["image_id", "description"]

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pipeline.delimited import DELIMITERS, first_record
 from pipeline.errors import AssayError
 from pipeline.ingest.sheets import File
-from pipeline.ingest.text import DELIMITERS, decode, first_record
+from pipeline.ingest.text import decode
 
 
 def with_standard_names(

@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from pipeline.delimited import DELIMITERS, first_record
 from pipeline.errors import AssayError
 from pipeline.foreign.naming import STANDARD, Columns, Naming, Slots, find_columns, read_naming
 from pipeline.ingest.sheets import File
-from pipeline.ingest.text import DELIMITERS, DelimitedRows, decode, first_record, require_distinct
+from pipeline.ingest.text import DelimitedRows, decode, require_distinct
 from pipeline.study.asked import Asked, Input, input_id, task_id
 from pipeline.study.frozen import open_study
 

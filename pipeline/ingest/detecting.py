@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from pipeline.delimited import DELIMITERS, first_record
 from pipeline.errors import AssayError
 from pipeline.ingest import answers_xml, label_studio, long_table, mturk_csv
 from pipeline.ingest.sheets import File, Sheet
-from pipeline.ingest.text import DELIMITERS, decode, first_record, load_json
+from pipeline.ingest.text import decode, load_json
 
 REFUSED = {
     b"PK\x03\x04": "a zip file or a spreadsheet workbook; save the sheet as CSV",

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
+from pipeline.delimited import first_record
 from pipeline.errors import AssayError
 from pipeline.ingest.sheets import File, Row, Sheet
-from pipeline.ingest.text import DelimitedRows, first_record, plain_text, require_distinct
+from pipeline.ingest.text import DelimitedRows, plain_text, require_distinct
 
 WORKER = ("worker", "worker_id", "rater")
 RATING = ("rating", "label")

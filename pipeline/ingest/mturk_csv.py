@@ -2,10 +2,11 @@
 
 import re
 
+from pipeline.delimited import first_record
 from pipeline.errors import AssayError
 from pipeline.ingest.sheets import File, Sheet
 from pipeline.ingest.task_answers import COLUMN, answer_cells
-from pipeline.ingest.text import DelimitedRows, first_record, require_distinct
+from pipeline.ingest.text import DelimitedRows, require_distinct
 
 FIXED = (
     "HITId",

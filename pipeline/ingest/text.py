@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.delimited import DELIMITERS as DELIMITERS
-from pipeline.delimited import first_record as first_record
 from pipeline.delimited import records
 from pipeline.errors import AssayError
 from pipeline.ingest.sheets import File, Row

@@ -28,7 +28,7 @@ from pipeline.plan.validation import Validated, Validator
 ALWAYS = ("dataset", "model", "layer")
 UNTOLD = (*ASKING, *ENDPOINT)
 """What is told to nobody: no result depends on it."""
-NOT_FACTORS = ("explainer", "tracking", "stats", "loader", "device")
+NOT_FACTORS = ("explainer", "explainer_scorer", "tracking", "stats", "loader", "device")
 COLUMNS = {"unit": "unit_kind"}
 """Factors whose key is a column of every score already: a unit's number."""
 ONE_A_SWEEP = ("track", "stats", "tracking")
@@ -204,9 +204,16 @@ def _factors(
 def _variants(
     overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]
 ) -> list[str]:
-    """Return for each point the explainer settings that vary among points of the same explainer."""
-    keys = [k for k in _swept_keys(overrides) if k.startswith("explainer.") and k not in TABLE_KEYS]
-    values = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]
+    """Return for each point the explainer settings that vary among points of the same explainer.
+
+    The explainer's scorer counts for those that see images with one.
+    """
+    swept = [k for k in _swept_keys(overrides) if k.startswith(("explainer.", "explainer_scorer"))]
+    keys = [k for k in swept if k not in TABLE_KEYS]
+    values = []
+    for c, v in zip(composed, valid, strict=True):
+        read = groups_of(v.values)
+        values.append({key: _value(key, c, v) if key.split(".")[0] in read else "" for key in keys})
     names = [c.choices["explainer"] for c in composed]
     varying = {
         (name, key)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.files import replacing
-from pipeline.statistics.cells import POOLED, is_seed, protocol_factors
+from pipeline.statistics.cells import POOLED, is_seed, kept_apart
 from pipeline.statistics.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def draw_comparison(comparison: Comparison, scores: pd.DataFrame, path_png: Path
 
 
 def _plan(comparison: Comparison) -> _Plan:
-    protocols = tuple(protocol_factors(comparison.factors))
+    protocols = tuple(kept_apart(comparison.factors))
     targets = tuple(name for name in comparison.factors if name not in protocols)
     overall = comparison.methods[comparison.methods["level"] == "overall"]
     cells = comparison.methods[comparison.methods["level"] == "cell"]

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from pipeline.report.tracking import PointRecord, SweepRecord
-from pipeline.statistics.comparison import PROTOCOL, Comparison
+from pipeline.statistics.cells import kept_apart
+from pipeline.statistics.comparison import Comparison
 
 
 def point_record(
@@ -65,8 +66,7 @@ def sweep_summary(comparison: Comparison) -> dict[str, Any]:
     """Return the best method overall, its mean and p_first; one of each per way of judging."""
     methods = comparison.methods
     best = methods[(methods["level"] == "overall") & (methods["rank"] == 1)]
-    protocols = [name for name in comparison.factors if name.split(".")[0] in PROTOCOL]
-    varying = [name for name in protocols if len(set(best[name])) > 1]
+    varying = [name for name in kept_apart(comparison.factors) if len(set(best[name])) > 1]
     summary: dict[str, Any] = {}
     for _, row in best.iterrows():
         end = "".join(f"/{row[name]}" for name in varying)

@@ -1,9 +1,10 @@
 """Groups of a sweep's scores: each cell, and the rows that pool cells.
 
 A *cell* is one combination of the factors of a sweep. Some factors say what is judged (model,
-layer, dataset), others how (`PROTOCOL`). The `overall` rows pool the cells of what is judged and
-keep the protocols apart: the same unit under two samplers is one unit, not two. A seed factor makes
-replicates of the same units, so it is pooled and never counts as another unit.
+layer, dataset, kind of unit), others how (`PROTOCOL`). The `overall` rows pool the cells of what is
+judged and keep the protocols apart: the same unit under two samplers is one unit, not two. Neurons and
+the latents of each SAE stay apart as well. A seed factor makes replicates of the same units, so it is
+pooled and never counts as another unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ import pandas as pd
 Row = dict[str, object]
 
 PROTOCOL = ("aggregation", "crowd", "estimator", "evaluation", "numerics", "sampler", "scorer", "scoring")
+KINDS = ("unit_kind", "sae")
 POOLED = "all"
 NEGLIGIBLE = 1e-12
 
@@ -27,8 +29,8 @@ class Group:
 
 
 def groups(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[Group]:
-    """Yield one overall group a protocol, then one group a cell, each sorted by its factors."""
-    kept = protocol_factors(factors)
+    """Yield an overall group a protocol and kind of unit, then a group a cell, each sorted by its factors."""
+    kept = kept_apart(factors)
     for key, rows in _parts(table, kept):
         cell = dict.fromkeys(factors, POOLED) | dict(zip(kept, key, strict=True))
         yield Group({"level": "overall", **cell}, rows)
@@ -36,9 +38,9 @@ def groups(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[Group]:
         yield Group({"level": "cell", **dict(zip(factors, key, strict=True))}, rows)
 
 
-def protocol_factors(factors: Sequence[str]) -> list[str]:
-    """Return the factors that say how units are judged, without the seeds."""
-    return [name for name in factors if among(name, PROTOCOL) and not is_seed(name)]
+def kept_apart(factors: Sequence[str]) -> list[str]:
+    """Return the factors that no row pools: how units are judged, and of what kind; without the seeds."""
+    return [name for name in factors if among(name, (*PROTOCOL, *KINDS)) and not is_seed(name)]
 
 
 def identity_factors(factors: Sequence[str]) -> list[str]:

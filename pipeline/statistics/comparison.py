@@ -13,7 +13,6 @@ from pipeline.errors import AssayError
 from pipeline.seeds import generator
 from pipeline.statistics.cells import (
     NEGLIGIBLE,
-    PROTOCOL,
     Group,
     Row,
     described,
@@ -26,7 +25,7 @@ from pipeline.statistics.intervals import Codes, Floats, mean_interval
 from pipeline.statistics.paired import holm, paired_t, signed_rank
 from pipeline.statistics.ranking import common_units, first_shares, ranking
 
-__all__ = ["PROTOCOL", "Comparison", "compare"]
+__all__ = ["Comparison", "compare"]
 
 SCORE_COLUMNS = ("method", "unit", "description", "estimate", "n_images", "n_ratings", "flags")
 METHOD_COLUMNS = (

@@ -16,12 +16,13 @@ from PIL import Image
 from scipy.sparse import csr_array
 
 from pipeline.attribute_command import attributes, write_pages
-from pipeline.attribute_results import MatchingResult, root_of
+from pipeline.attribute_results import MatchingResult
 from pipeline.attribute_views import SIDE, Views
 from pipeline.errors import AssayError
 from pipeline.files import write_json
 from pipeline.plan.project import Project
 from pipeline.plan.store import Store
+from pipeline.run_roots import root_of_run
 from pipeline.stages.sparse import write_codes
 
 N_TRAIN, N_TEST, N_PAIRS = 6, 12, 9
@@ -426,7 +427,8 @@ def write_run(project: Project, overrides: str, key: str = KEYS["matching"]) -> 
 def test_the_users_folder_is_that_of_the_sweep_that_was_run(tmp_path: Path, overrides: str) -> None:
     project = make_project(tmp_path / "p", in_results=False)
     write_run(project, overrides)
-    assert root_of(project, KEYS["matching"], "dataset") == (project.root / "pictures").resolve()
+    found = root_of_run(project, "matching", KEYS["matching"], "dataset")
+    assert found == (project.root / "pictures").resolve()
     made = views(project)
     assert made.view(0, made.rows({})[0]).latents[0].pictures[0].image_id == "image08"
 
@@ -437,7 +439,7 @@ def test_the_users_folder_is_that_of_the_sweep_that_was_run(tmp_path: Path, over
 def test_a_sweep_that_does_not_tell_the_folder_is_passed_over(tmp_path: Path, overrides: str) -> None:
     project = make_project(tmp_path / "p", in_results=False)
     write_run(project, overrides)
-    assert root_of(project, KEYS["matching"], "dataset") is None
+    assert root_of_run(project, "matching", KEYS["matching"], "dataset") is None
 
 
 def test_an_image_that_changed_is_named(tmp_path: Path) -> None:

@@ -339,3 +339,13 @@ def test_units_stands_in_the_stage_table_for_activations_or_latents(methods: Tin
         "['activations']",
         "['latents']",
     ]
+
+
+def test_another_scorer_of_the_explainer_is_another_variant_of_those_that_see_with_it(
+    methods: TinyProject,
+) -> None:
+    both = ["explainer=clip_dissect,random", "explainer_scorer=shared,tiny", "scoring=oracle"]
+    points = methods.prepare(*both, sweep="one").build.points
+    names = sorted((point.choices["explainer"], point.variant) for point in points)
+    shown = [("clip_dissect", f"explainer_scorer={name}") for name in ("shared", "tiny")]
+    assert names == [*shown, ("random", "")]
