@@ -89,12 +89,30 @@ def _leaves(formula: Formula) -> list[str]:
     return [leaf for part in parts for leaf in _leaves(part)]
 
 
+def polarity(composition: Composition) -> dict[str, int]:
+    """Return by concept 1 where more of it never lowers the value, -1 where it never raises it, else 0."""
+    if isinstance(composition, Linear):
+        return {concept: 1 if weight > 0 else -1 for weight, concept in composition.terms}
+    signs: dict[str, set[int]] = {}
+    for concept, sign in _signed(composition, 1):
+        signs.setdefault(concept, set()).add(sign)
+    return {concept: found.pop() if len(found) == 1 else 0 for concept, found in signs.items()}
+
+
+def _signed(formula: Formula, sign: int) -> list[tuple[str, int]]:
+    if isinstance(formula, str):
+        return [(formula, sign)]
+    if isinstance(formula, Not):
+        return _signed(formula.part, -sign)
+    return [leaf for part in formula.parts for leaf in _signed(part, sign)]
+
+
 def combine(composition: Composition, values: Mapping[str, NDArray[Any]]) -> FloatArray:
     """Return the composition's value (N,) from its concepts' values (N,), in float64.
 
     A weighted sum of the values; or the probability of the formula where the concepts are independent
     given the image, exact also where a formula names a concept twice. With values of 0 and 1 that is the
-    formula's truth.
+    formula's truth. Raises AssayError where more than 12 concepts are named more than once.
     """
     if isinstance(composition, Linear):
         terms = [weight * np.asarray(values[text], dtype=np.float64) for weight, text in composition.terms]
@@ -114,7 +132,7 @@ def combine(composition: Composition, values: Mapping[str, NDArray[Any]]) -> Flo
             chance *= exact[text] if truth else 1 - exact[text]
         given = exact | {text: np.full_like(total, truth) for text, truth in fixed.items()}
         total += chance * _probability(composition, given)
-    return total
+    return np.clip(total, 0, 1)
 
 
 def _probability(formula: Formula, values: Mapping[str, FloatArray]) -> FloatArray:

@@ -7,16 +7,16 @@ from typing import Any
 from pipeline.files import read_json
 from pipeline.plan.points import PlannedPoint
 from pipeline.plan.project import Project
-from pipeline.plan.stages import units_stage
+from pipeline.plan.stages import ENDPOINT, units_stage
 from pipeline.stages.place import part_of
 
-IGNORED = ("dataset.labels", "dataset.on_bad_image")
+IGNORED = ("dataset.labels", "dataset.on_bad_image", *ENDPOINT)
 
 
 def drawn_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return, by dotted key, what says whose activations and images a part is about; paths are left out."""
+    """Return, by dotted key, whose activations, images and texts a part is about; paths are left out."""
     groups = ("dataset", "model", "evaluation", *(("sae",) if units_stage(values) == "latents" else ()))
-    flat = dict(_flat({name: values[name] for name in groups}))
+    flat = dict(_flat({name: values[name] for name in (*groups, "explainer")}))
     return {key: value for key, value in flat.items() if not key.startswith(IGNORED)}
 
 

@@ -18,6 +18,7 @@ from pipeline.composition import (
     describe,
     from_json,
     linear,
+    polarity,
     to_json,
 )
 from pipeline.errors import AssayError
@@ -135,3 +136,22 @@ def test_what_is_no_composition_is_refused_with_its_place(text, message):
 def test_infinite_weights_are_refused():
     with pytest.raises(AssayError, match="finite"):
         from_json(json.dumps({"linear": [[float("inf"), "a"]]}), "here")
+
+
+@given(formulas, st.lists(st.floats(0, 1), min_size=4, max_size=4), st.sampled_from(CONCEPTS))
+def test_a_concept_of_one_polarity_moves_the_value_one_way(formula, chances, concept):
+    of = {text: np.array([chance, chance]) for text, chance in zip(CONCEPTS, chances, strict=True)}
+    of[concept] = np.array([of[concept][0], 1.0])
+    low, high = combine(formula, of)
+    sign = polarity(formula).get(concept)
+    if sign is None:
+        assert low == high
+    if sign:
+        assert sign * (high - low) >= -1e-12
+
+
+def test_rounding_never_makes_a_probability_of_more_than_1():
+    formula = Or((And(("a", "b")), And((Not("a"), "c")), And((Not("a"), Not("c"))), Not("b")))
+    rng = np.random.default_rng(0)
+    found = combine(formula, {name: rng.random(20_000) for name in "abc"})
+    assert found.max() <= 1

@@ -135,9 +135,10 @@ def _chosen(parts: Sequence[Part], name: str | None, study: str | Path) -> Seque
 
 
 def _with_undrawn(scores: pd.DataFrame, part: Part) -> pd.DataFrame:
-    """Return method, unit, description, estimate: NaN for a unit that its method gave no text."""
+    """Return method, unit, description, estimate: NaN for a unit that was not drawn; blank without a text."""
     columns = ["method", "unit", "description", "estimate"]
-    without = part.undrawn[["method", "unit"]].assign(description="", estimate=float("nan"))
+    texts = part.undrawn.get("description", pd.Series("", part.undrawn.index, dtype="str")).fillna("")
+    without = part.undrawn[["method", "unit"]].assign(description=texts, estimate=float("nan"))
     return pd.concat([scores[columns], without]) if len(without) else scores[columns]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit, logit
 
-from pipeline.composition import Composition, Linear, combine, concepts_of, from_json
+from pipeline.composition import Composition, Linear, combine, concepts_of, from_json, polarity
 from pipeline.crowd.arrays import FloatArray
 
 PAIR = ["image_id", "description"]
@@ -15,7 +15,10 @@ COMPOSITION = "composition"
 PROBABILITIES = "concept_probabilities"
 BAND = float(np.log(2))
 SHIFTED = {"value_below": -BAND, "value_above": BAND}
-"""Columns of values whose concepts' log odds are moved: for the prior-sensitivity band."""
+"""Columns of values whose concepts' log odds are moved: for the prior-sensitivity band.
+
+A concept that lowers the value moves the other way, so that these are the ends of what such priors allow.
+"""
 
 
 @cache
@@ -74,7 +77,7 @@ def composed(values: pd.DataFrame, draws: pd.DataFrame) -> pd.DataFrame:
 
     values: image_id, description (a concept), value, yes, n_ratings, flags. An image of which some concept
     has no value has none. yes and n_ratings of a composite are sums over its concepts, flags their union;
-    value_below and value_above are its value if the concepts' odds were half or twice as high.
+    value_below and value_above are the ends of its value if the concepts' odds were half or twice as high.
     """
     if COMPOSITION not in draws or not is_composite(draws).any():
         return values
@@ -97,7 +100,8 @@ def _of_text(values: pd.DataFrame, text: str, made_of: Composition, images: pd.I
     tables = [table.loc[images] for table in of_concept.values()]
     exact = {c: t["value"].to_numpy(np.float64) for c, t in zip(concepts, tables, strict=True)}
     found = {"value": combine(made_of, exact)}
-    found |= {name: combine(made_of, _moved(exact, shift)) for name, shift in SHIFTED.items()}
+    signs = polarity(made_of)
+    found |= {name: combine(made_of, _moved(exact, signs, shift)) for name, shift in SHIFTED.items()}
     counts = {name: sum(t[name].to_numpy(np.int64) for t in tables) for name in ("yes", "n_ratings")}
     words = zip(*(table["flags"] for table in tables), strict=True)
     flags = [";".join(sorted({w for cell in cells for w in cell.split(";") if w})) for cells in words]
@@ -105,9 +109,13 @@ def _of_text(values: pd.DataFrame, text: str, made_of: Composition, images: pd.I
     return pd.DataFrame(columns)
 
 
-def _moved(values: Mapping[str, FloatArray], shift: float) -> dict[str, FloatArray]:
+def _moved(values: Mapping[str, FloatArray], signs: Mapping[str, int], shift: float) -> dict[str, FloatArray]:
+    """Move the log odds of every concept to where the composite's value goes by `shift`'s sign."""
     with np.errstate(divide="ignore"):
-        return {concept: np.asarray(expit(logit(value) + shift)) for concept, value in values.items()}
+        return {
+            concept: np.asarray(expit(logit(value) + signs[concept] * shift))
+            for concept, value in values.items()
+        }
 
 
 def _cells(table: pd.DataFrame) -> pd.Series:

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from pipeline.crowd.arrays import FloatArray
-from pipeline.crowd.composites import BAND, SHIFTED, is_composite, is_linear
+from pipeline.crowd.composites import BAND, SHIFTED, is_composite
 from pipeline.crowd.correlation import drawn_correlation
 from pipeline.crowd.estimators.estimating import Estimate, estimate
 from pipeline.crowd.estimators.registry import NAMES, PREDICTING
@@ -83,6 +83,7 @@ def score_of(key: Any, rated: pd.DataFrame, known: Known) -> Score:
     name = known.estimation.name
     if name not in NAMES:
         raise AssayError(f"unknown estimator {name!r}; known: {', '.join(NAMES)}")
+    rated = _centred(key, rated, known)
     middle, flags = _estimate(key, rated, known, 0.0)
     ends = (
         [_estimate(key, rated, known, shift)[0] for shift in (-BAND, BAND)] if known.estimation.prior else []
@@ -103,6 +104,19 @@ def score_of(key: Any, rated: pd.DataFrame, known: Known) -> Score:
         flags=flags | (set() if interval else {"no_interval"}),
         influence=_by_image(rated, middle.influence) if interval else {},
     )
+
+
+def _centred(key: Any, rated: pd.DataFrame, known: Known) -> pd.DataFrame:
+    """Take the scorer's mean over all images from a composite's values, which no correlation depends on.
+
+    The moments of estimators that do not divide by the mean weight are noisy where the mean is far from 0,
+    as that of a negation or of a weighted sum may be.
+    """
+    if known.population is None or predicts(known.estimation.name) or not is_composite(rated).any():
+        return rated
+    bins = _bins(key, known.population)
+    mean = float(np.average(bins["probability"], weights=bins["n_images"]))
+    return rated.assign(**{name: rated[name] - mean for name in ("value", *SHIFTED)})
 
 
 def _one_answer(rated: pd.DataFrame) -> bool:
@@ -128,7 +142,7 @@ def _sample(rated: pd.DataFrame, known: Known, shift: float) -> Sample:
     prediction = None
     if predicts(known.estimation.name):
         prediction = _column(rated, "probability")
-        if not is_linear(rated).any():
+        if not is_composite(rated).any():
             prediction = replace(_model(known), shift=shift).prior(prediction)
     stratum = rated["stratum"].to_numpy() if "stratum" in rated else None
     activation, weight = _column(rated, "activation"), _column(rated, "weight")
@@ -154,10 +168,8 @@ def _population(key: Any, rated: pd.DataFrame, known: Known, shift: float) -> Po
             f"estimator={known.estimation.name} needs the scorer's means over all images (population.parquet "
             "of the study), and this study was frozen without them; take estimator=importance"
         )
-    bins = table[np.logical_and.reduce([table[name] == part for name, part in zip(TEXT, key, strict=True)])]
-    if bins.empty:
-        raise AssayError(f"population.parquet has no row for unit {key[1]} of {key[0]} with {key[2]!r}")
-    if is_linear(rated).any():
+    bins = _bins(key, table)
+    if is_composite(rated).any():
         return as_given(bins)
     return population_of(
         replace(_model(known), shift=shift),
@@ -166,6 +178,13 @@ def _population(key: Any, rated: pd.DataFrame, known: Known, shift: float) -> Po
         bins["activation"].to_numpy(np.float64),
         rated.drop_duplicates("image_id")["n_ratings"].to_numpy(np.int64),
     )
+
+
+def _bins(key: Any, table: pd.DataFrame) -> pd.DataFrame:
+    bins = table[np.logical_and.reduce([table[name] == part for name, part in zip(TEXT, key, strict=True)])]
+    if bins.empty:
+        raise AssayError(f"population.parquet has no row for unit {key[1]} of {key[0]} with {key[2]!r}")
+    return bins
 
 
 def predicts(name: str) -> bool:

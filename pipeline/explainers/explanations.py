@@ -123,6 +123,20 @@ def constant_units(activations: Columns, units: Sequence[int]) -> set[int]:
     return {unit for unit in units if low[unit] == high[unit]}
 
 
+def _require_one_composition(described: pd.DataFrame, method: str) -> None:
+    """Raise AssayError where one text is made of this for one unit and of that for another."""
+    if "composition" not in described:
+        return
+    seen: dict[str, tuple[str, int]] = {}
+    for unit, text, composition in described[["unit", "description", "composition"]].itertuples(index=False):
+        made_of, first = seen.setdefault(text.strip(), (composition, unit))
+        if made_of != composition:
+            raise AssayError(
+                f"method '{method}': units {first} and {unit} have the text {text!r}, one as "
+                f"{made_of or 'a plain text'} and one as {composition or 'a plain text'}; write one otherwise"
+            )
+
+
 def assemble(
     method: str,
     units: Sequence[int],
@@ -138,6 +152,7 @@ def assemble(
     for text, composition in zip(described["description"], described.get("composition", ()), strict=False):
         if composition and describe(from_json(composition, method)) != text:
             raise ValueError(f"method '{method}': {text!r} is not the text of {composition}")
+    _require_one_composition(described, method)
     texts = described["description"].astype(str).str.strip()
     if blank := [int(unit) for unit, text in zip(described["unit"], texts, strict=True) if not text]:
         raise AssayError(f"method '{method}' gives unit {blank[0]} a blank description; name every concept")

@@ -46,16 +46,6 @@ TYPES = {
 }
 """The columns of the table, also of an empty one."""
 
-TYPES = {
-    "unit": "int64",
-    "description": "str",
-    "composition": "str",
-    "score": "float64",
-    "test_correlation": "float64",
-    "n_concepts": "int64",
-}
-"""The columns of the table, also of an empty one."""
-
 
 @dataclass(frozen=True)
 class Settings:

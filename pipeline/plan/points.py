@@ -31,6 +31,8 @@ UNTOLD = (*ASKING, *ENDPOINT)
 NOT_FACTORS = ("explainer", "explainer_scorer", "tracking", "stats", "loader", "device")
 COLUMNS = {"unit": "unit_kind"}
 """Factors whose key is a column of every score already: a unit's number."""
+WHOSE = ("unit_kind", "unit", "sae")
+"""Factors that say whose activations are judged, which a frozen study has decided."""
 ONE_A_SWEEP = ("track", "stats", "tracking")
 TABLE_KEYS = ("explainer.path", "explainer.method")
 """What only says where texts come from: the method's name tells such points apart."""
@@ -84,6 +86,7 @@ def build_points(project: Project, sweep: Sweep, memory: Memory, accepted: Accep
         _require_one(group, points)
     unique = {canonical([p.factors, p.variant, p.keys]): i for i, p in reversed(list(enumerate(points)))}
     points, valid = [points[i] for i in sorted(unique.values())], [valid[i] for i in sorted(unique.values())]
+    _require_own_draws(points)
     sweep_keys = _add_sweep(slicer, jobs, sweep.name, points, valid)
     ends = dict.fromkeys((end, p.keys[end]) for p in points for end in ends_of(p.values))
     return Build(sweep.name, points, jobs, [*ends, *sweep_keys.items()], memory.hashed_bytes, sweep_keys)
@@ -146,6 +149,22 @@ def _require_one(group: str, points: Sequence[PlannedPoint]) -> None:
         raise AssayError(
             f"{group} varies within the sweep; it is one setting for the whole sweep, so give it once"
         )
+
+
+def _require_own_draws(points: Sequence[PlannedPoint]) -> None:
+    """Refuse points that read the same draws of a frozen study and are told apart by how texts were made."""
+    seen: dict[str, tuple[PlannedPoint, str]] = {}
+    for point in points:
+        if "study" in point.values["crowd"] and "sampling" in point.keys:
+            named = {key: value for key, value in point.factors.items() if key.split(".")[0] in WHOSE}
+            told = canonical([point.variant, named])
+            first, other = seen.setdefault(point.keys["sampling"], (point, told))
+            if other != told:
+                raise AssayError(
+                    f"the points {' '.join(first.overrides)} and {' '.join(point.overrides)} read the same "
+                    f"ratings of study {point.values['crowd']['study']}: a study keeps one text a unit and "
+                    "method, so run what it was frozen from"
+                )
 
 
 def _point_rows(

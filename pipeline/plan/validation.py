@@ -180,21 +180,23 @@ def _crowd(values: Mapping[str, Any]) -> Iterable[str]:
     evaluation = values["evaluation"]["split"]
     explainer = values["explainer"]
     uses = {f"the explainer (explainer.split={split})": split for split in _splits_of(explainer)}
-    if values["scoring"]["name"] != "oracle":
+    shared = values["explainer_scorer"]["name"] == "shared"
+    if values["scoring"]["name"] != "oracle" or (explainer["name"] in BY_SCORER and shared):
         uses |= _scorer_uses(values["scorer"], "the scorer")
-    if explainer["name"] in BY_SCORER and values["explainer_scorer"]["name"] != "shared":
+    if explainer["name"] in BY_SCORER and not shared:
         uses |= _scorer_uses(values["explainer_scorer"], "the explainer's scorer")
     for user, split in uses.items():
         if "all" in (split, evaluation) or split == evaluation:
             yield (
-                f"evaluation.split={evaluation}: {user} has seen these images' labels, so it would judge "
-                f"itself; keep the two apart (evaluation.split=test, and train or validation for the other)"
+                f"evaluation.split={evaluation}: {user} has seen these images' labels or was fitted to "
+                "them, so it would judge itself; keep the two apart (evaluation.split=test, and train or "
+                "validation for the other)"
             )
 
 
 def _splits_of(explainer: Mapping[str, Any]) -> list[str]:
-    """Return the split that an explainer reads labels of; similarities and activations are no labels."""
-    return [explainer["split"]] if explainer["name"] in BY_LABELS else []
+    """Return the split that an explainer reads labels of, or fits a regression to; looking is no label."""
+    return [explainer["split"]] if explainer["name"] in (*BY_LABELS, "le_siglip") else []
 
 
 def _scorer_uses(scorer: Mapping[str, Any], whose: str) -> dict[str, str]:
@@ -213,7 +215,8 @@ def _makes(explainer: Mapping[str, Any]) -> str:
         return "sum" if explainer["max_concepts"] != 1 else ""
     if name == "csv":
         return "sum" if explainer["composition_column"] else ""
-    return "formula" if name == "invert" and explainer["length"] > 1 else ""
+    maia = name == "published" and explainer["format"] == "maia" and explainer["text"] != "description"
+    return "formula" if name == "invert" or maia else ""
 
 
 def _composites(values: Mapping[str, Any]) -> Iterable[str]:
@@ -225,7 +228,8 @@ def _composites(values: Mapping[str, Any]) -> Iterable[str]:
     if estimator in OF_TRUTH:
         yield (
             f"estimator={estimator}: it estimates the correlation with one presence, and "
-            f"explainer={explainer} makes texts of several concepts; take estimator=difference or importance"
+            f"explainer={explainer} may make texts of several concepts, or with NOT; take "
+            "estimator=difference or self_normalised"
         )
     if made == "sum" and (sampler := values["sampler"]["name"]) in ("active", "stratified"):
         yield (

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.composition import Composition, Linear, combine, concepts_of
-from pipeline.crowd.arrays import standardised
+from pipeline.crowd.arrays import is_constant, standardised
 from pipeline.crowd.composites import COMPOSITION, PROBABILITIES, compositions, is_composite
 from pipeline.crowd.correlation import importance_weights
 from pipeline.crowd.population import one_bin, population_columns
@@ -43,6 +43,7 @@ COLUMNS = (
 )
 
 TEXT = ["method", "unit", "description"]
+CONSTANT_HERE = "constant activation on the evaluation images"
 POPULATION = [*TEXT, "bin", "n_images", "probability", "activation", "product", "square"]
 
 Columns = dict[str, NDArray[np.generic]]
@@ -51,8 +52,9 @@ Columns = dict[str, NDArray[np.generic]]
 def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[str]:
     """Write study.parquet, undrawn.parquet, population.parquet and facts.json.
 
-    A row a draw; a row a unit without a text; and what is known of all images of each unit and text. With
-    ratings of people they are copied from the frozen study: nothing is drawn anew.
+    A row a draw; a row a unit without a text, or whose activation is constant on the evaluation images; and
+    what is known of all images of each unit and text. With ratings of people they are copied from the
+    frozen study: nothing is drawn anew.
     """
     if "study" in config.get("crowd", {}):
         return copy_part(config, output)
@@ -83,8 +85,11 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     split = config["evaluation"]["split"]
     rows = rows_of_split(inputs["splits"], split, "evaluation.split")
     explanations = read_table(inputs["explanations"] / "explanations.parquet")
-    made_of, concepts = compositions(explanations), Concepts(inputs["probabilities"], rows)
     activations = of_units(inputs, explanations["unit"].tolist(), rows)
+    varies = np.array([not is_constant(column) for column in activations.T], dtype=bool)
+    still = explanations.loc[~varies, TEXT].assign(reason=CONSTANT_HERE)
+    explanations, activations = explanations[varies].reset_index(drop=True), activations[:, varies]
+    made_of, concepts = compositions(explanations), Concepts(inputs["probabilities"], rows)
     image_ids = read_table(inputs["splits"] / "splits.parquet")["image_id"].to_numpy()[rows]
     studies, populations = [], []
     for column, row in enumerate(explanations[TEXT].to_dict("records")):
@@ -102,7 +107,8 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
     write_table(study, output / "study.parquet")
     population = _joined(explanations[TEXT], populations, POPULATION)
     write_table(population, output / "population.parquet")
-    write_table(read_table(inputs["explanations"] / "unexplained.parquet"), output / "undrawn.parquet")
+    unexplained = read_table(inputs["explanations"] / "unexplained.parquet").assign(description="")
+    write_table(pd.concat([unexplained, still], ignore_index=True), output / "undrawn.parquet")
     write_json(
         output / "facts.json",
         {
@@ -113,11 +119,11 @@ def draw_study(config: dict[str, Any], inputs: dict[str, Path], output: Path) ->
         },
     )
     fallen = study.loc[study["flags"].str.contains("uniform_proposal"), "unit"].nunique()
-    return (
-        [f"{fallen} units are drawn uniformly, because their activation or probability is constant"]
-        if fallen
-        else []
-    )
+    notes = {
+        f"{fallen} units are drawn uniformly, because their probability is constant": fallen,
+        f"{len(still)} units have a text and are not drawn: {CONSTANT_HERE}": len(still),
+    }
+    return [note for note, count in notes.items() if count]
 
 
 @dataclass(frozen=True)

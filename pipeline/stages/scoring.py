@@ -39,7 +39,7 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
         {
             "method": unexplained["method"],
             "unit": unexplained["unit"],
-            "description": "",
+            "description": unexplained.get("description", pd.Series("", unexplained.index)).fillna(""),
             "estimate": np.nan,
             **dict.fromkeys(("low", "high", "std_error", "band_low", "band_high"), np.nan),
             "target": "",
@@ -48,6 +48,8 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
             "flags": "no_explanation;no_interval",
         }
     )
+    still = missing["description"] != ""  # it has a text; its activation is constant on these images
+    missing.loc[still, "flags"] = "constant_activation;no_interval"
     table = pd.concat([scores, missing], ignore_index=True) if len(missing) else scores
     table = table.sort_values(["method", "unit"], kind="stable", ignore_index=True)
     write_table(table, output / "scoring.parquet")

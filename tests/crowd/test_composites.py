@@ -17,6 +17,7 @@ from pipeline.crowd.samplers.registry import sampler
 from pipeline.crowd.scores import correlation_scores
 from pipeline.crowd.simulated import simulate
 from pipeline.errors import AssayError
+from pipeline.explainers.explanations import assemble
 from pipeline.seeds import generator
 
 N = 4000
@@ -127,7 +128,7 @@ def test_the_difference_estimator_works_with_composites_and_is_near_the_truth(co
     assert np.isfinite([found["low"], found["band_low"], found["band_high"]]).all()
 
 
-def test_the_band_moves_every_concepts_odds():
+def test_the_band_moves_every_concept_to_where_it_moves_the_value():
     values = pd.DataFrame(
         {
             "image_id": ["a", "a", "a"],
@@ -139,7 +140,9 @@ def test_the_band_moves_every_concepts_odds():
         }
     )
     row = composed(values, world(FORMULA)[0].head(1).assign(image_id="a")).iloc[0]
-    moved = {c: expit(logit(np.array([v])) + BAND) for c, v in zip(CONCEPTS, values["value"], strict=True)}
+    signs = {"red": 1, "blue": 1, "round": -1}
+    given = zip(CONCEPTS, values["value"], strict=True)
+    moved = {c: expit(logit(np.array([v])) + signs[c] * BAND) for c, v in given}
     assert row["value"] == pytest.approx((1 - 0.1 * 0.8) * 0.6)
     assert row["value_above"] == pytest.approx(combine(FORMULA, moved)[0])
     assert (row["yes"], row["n_ratings"], row["flags"]) == (4, 9, "prior_decides;tie")
@@ -178,3 +181,43 @@ def test_a_sum_without_a_positive_value_is_not_called_a_concept_on_no_image():
     concepts = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
     table = correlation_scores(pd.DataFrame(row), np.arange(4.0)[:, None], [0], concepts, ["red", "blue"])
     assert table["flags"].item() == "no_interval"
+
+
+def negation(n_studies=60, frequency=0.02, n_inputs=180):
+    """Studies of a unit that responds where a rare concept is not: draws, truth, population."""
+    composition = Not("red")
+    rng = generator(0, "negation")
+    truth = {"red": (rng.random(N) < frequency).astype(float)}
+    scorer = {"red": expit(rng.normal(0, 1, N) + 4 * truth["red"] - 5)}
+    activation = standardised(combine(composition, truth) + rng.normal(0, 0.25, N))
+    probability = combine(composition, scorer)
+    key = {"method": "m", "unit": 0, "description": "NOT red", "composition": to_json(composition)}
+    bins = pd.DataFrame(population_bins(activation, probability)).assign(**key)
+    for _ in range(n_studies):
+        drawn = sampler("mgis")(activation, probability, rng, n_inputs=n_inputs)
+        i = drawn.indices
+        columns = {"activation": activation[i], "probability": probability[i], "q": drawn.q[i], "stratum": 0}
+        columns |= {"image_id": [f"i{k}" for k in i], "weight": 1 / (N * drawn.q[i]), "flags": ""}
+        columns["concept_probabilities"] = [[scorer["red"][k]] for k in i]
+        yield pd.DataFrame({**key, **columns}), truth, activation, bins
+
+
+def test_the_papers_estimator_is_as_good_for_the_negation_of_a_rare_concept_as_for_the_concept():
+    """Without the scorer's mean taken off, its moments are noise where nearly every image counts."""
+    found, plain = [], []
+    for draws, truth, activation, bins in negation():
+        exact = np.corrcoef(activation, 1 - truth["red"])[0, 1]
+        ratings = ratings_of(draws, truth)
+        found.append(rescored(draws, ratings, N, "avg", population=bins).table["estimate"].item())
+        red = draws.drop(columns=["composition", "concept_probabilities"])
+        red = red.assign(description="red", probability=1 - red["probability"])
+        plain.append(-rescored(red, ratings, N, "avg").table["estimate"].item())
+    assert np.mean(found) == pytest.approx(exact, abs=0.03)
+    assert np.std(found) < 1.5 * np.std(plain)
+
+
+def test_one_description_of_two_makings_is_refused():
+    rows = {"unit": [3, 8], "description": ["red AND round"] * 2}
+    described = pd.DataFrame({**rows, "composition": [to_json(And(("red", "round"))), ""]})
+    with pytest.raises(AssayError, match="units 3 and 8 have the text 'red AND round'"):
+        assemble("mine", [3, 8], described, {})

@@ -349,3 +349,67 @@ def test_another_scorer_of_the_explainer_is_another_variant_of_those_that_see_wi
     names = sorted((point.choices["explainer"], point.variant) for point in points)
     shown = [("clip_dissect", f"explainer_scorer={name}") for name in ("shared", "tiny")]
     assert names == [*shown, ("random", "")]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["explainer=le_siglip", "explainer.split=all", "scoring=automatic"], "fitted to them"),
+        (["explainer=le_siglip", "evaluation.split=train", "scoring=oracle"], "judge itself"),
+        (
+            [
+                "explainer=clip_dissect",
+                "explainer_scorer=shared",
+                "evaluation.split=validation",
+                "scoring=oracle",
+            ],
+            "the scorer's calibration",
+        ),
+        (
+            ["explainer=invert", "explainer.length=1", "estimator=combined", "aggregation=bragg_em"],
+            "with NOT",
+        ),
+    ],
+)
+def test_what_would_judge_itself_is_refused_whoever_scores(
+    methods: TinyProject, overrides: list[str], message: str
+) -> None:
+    assert message in methods.run_here("plan", "sweep=one", *overrides, code=2)
+
+
+def test_ratings_of_a_frozen_study_are_never_shown_under_two_variants(
+    methods: TinyProject, tmp_path: Path
+) -> None:
+    """A study of composites: frozen, rated as simulated, read again; then a sweep that asks too much of it."""
+    project = methods.copy_to(tmp_path / "assay")
+    project.run_here("study", "freeze", "mine", "sweep=one")
+    study = project.root / "studies" / "mine"
+    inputs = pd.read_csv(study / "inputs.csv", keep_default_na=False)
+    assert set(inputs["description"]) == {"red", "circle", "star", "square"}
+    assert "distinct inputs" in project.run_here("cost", "--study", "mine")
+    project.run_here("run", "sweep=one")
+    (simulated,) = (
+        project.root / "results/crowd" / str(meta["key"])
+        for meta in project.meta("crowd")
+        if set(pd.read_parquet(project.root / f"results/crowd/{meta['key']}/ratings.parquet")["description"])
+        == {"red", "circle", "star", "square"}
+    )
+    shutil.copy(simulated / "ratings.parquet", study / "ratings.parquet")
+    project.run_here("run", "sweep=one", "crowd=files", "crowd.study=mine")
+    read = pd.read_csv(project.root / "results/sweeps/one/latest/scores.csv")
+    project.run_here("run", "sweep=one")
+    drawn = pd.read_csv(project.root / "results/sweeps/one/latest/scores.csv")
+    pd.testing.assert_frame_equal(
+        read[["unit", "description", "estimate"]], drawn[["unit", "description", "estimate"]]
+    )
+    both = ["crowd=files", "crowd.study=mine", "explainer.on_duplicate=stop,first"]
+    assert "read the same ratings" in project.run_here("plan", "sweep=one", *both, code=2)
+
+
+def test_a_unit_that_is_still_on_the_evaluation_images_is_not_asked_about(methods: TinyProject) -> None:
+    folder = methods.root / "results"
+    for meta in methods.meta("sampling"):
+        undrawn = pd.read_parquet(folder / "sampling" / str(meta["key"]) / "undrawn.parquet")
+        study = pd.read_parquet(folder / "sampling" / str(meta["key"]) / "study.parquet")
+        assert study["activation"].notna().all()
+        assert set(undrawn["unit"]).isdisjoint(study["unit"])

@@ -25,7 +25,7 @@ def mutual_information(
     lam: float,
     temperature: float,
 ) -> Iterator[Block]:
-    """Yield L(k, t) - lam log mean_k' exp L(k', t), the mean over all units of the layer.
+    """Yield L(k, t) - lam log mean_k' exp L(k', t), the mean over all units of the layer; of one unit L.
 
     `images` (B, U) are each unit's most active images by rank. P is the softmax over all T concepts of
     `temperature` times the cosine. Beside the embeddings of the images in use, two or three blocks of
@@ -40,7 +40,7 @@ def mutual_information(
         probability *= temperature
         probability -= normaliser[:, None]
         logs = log_likelihood(np.exp(probability, out=probability), places)
-        marginal = logsumexp(logs, axis=0) - math.log(len(logs))
+        marginal = logsumexp(logs, axis=0) - math.log(len(logs)) if len(logs) > 1 else 0.0
         yield Block(slice(0, len(units)), concepts, logs[list(units)] - lam * marginal)
 
 
