@@ -73,7 +73,19 @@ def _budgets(draws: pd.DataFrame, checked: set[str], n_tasks: int, settings: Stu
         + f"\nMean |score - truth| and median |score - truth| / |truth| over {expected[0].n_pairs} pairs, by "
         "simulation on this\nstudy's draws. Supposed: the scorer is calibrated, raters are wrong "
         f"{settings.error_rate:.0%} of the time, BRAgg with prior\n{prior}. A scorer that is off makes "
-        "real errors larger: run a pilot.\n"
+        "real errors larger: run a pilot.\n" + left_out(draws)
+    )
+
+
+def left_out(draws: pd.DataFrame) -> str:
+    """Say how many pairs with composite texts a simulation of budgets leaves out; "" for none."""
+    composite = draws[is_composite(draws)]
+    n_pairs = composite.groupby(["part", "method", "unit"], sort=False).ngroups
+    if not n_pairs:
+        return ""
+    return (
+        f"{n_pairs} pairs whose text is made of several concepts are left out of the errors. A text of k "
+        "concepts\ntakes up to k times the ratings, which the bill above counts.\n"
     )
 
 

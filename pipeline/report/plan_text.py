@@ -5,6 +5,7 @@ import math
 import pandas as pd
 
 from pipeline.crowd.planning import cheapest, plan_budget
+from pipeline.report.cost_text import left_out
 from pipeline.study.cost import bill
 from pipeline.study.settings import StudySettings
 
@@ -41,7 +42,7 @@ def plan_text(
         + f"\nBy simulation from this study's ratings, over {int(plan['n_pairs'].iloc[0])} pairs: mean "
         "relative error where the\ntruth is at least .05, mean error, median width of the 95% interval. "
         "Intervals of `combined` are about the\ntruth; the others' are about what such a study would give "
-        "in the long run, bias included.\n" + _choice(plan, width)
+        "in the long run, bias included.\n" + left_out(draws) + _choice(plan, width)
     )
 
 

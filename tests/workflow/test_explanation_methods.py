@@ -380,7 +380,7 @@ def test_what_would_judge_itself_is_refused_whoever_scores(
 def test_ratings_of_a_frozen_study_are_never_shown_under_two_variants(
     methods: TinyProject, tmp_path: Path
 ) -> None:
-    """A study of composites: frozen, rated as simulated, read again; then a sweep that asks too much of it."""
+    """A study of composites: frozen, rated as simulated, read again; then asked for too much."""
     project = methods.copy_to(tmp_path / "assay")
     project.run_here("study", "freeze", "mine", "sweep=one")
     study = project.root / "studies" / "mine"
