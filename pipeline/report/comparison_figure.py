@@ -218,6 +218,7 @@ def _draw_errors(axes: "Axes", plan: _Plan, errors: pd.DataFrame) -> None:
     axes.set(title="error against the attributes", xlabel="MAE: mean |score - truth|\n(dashed: all methods)")
     largest = errors["mae"].max()
     axes.set_xlim(0, 1.08 * largest if largest > 0 else 1)
+    axes.locator_params(axis="x", nbins=6, prune="upper")  # a label at the figure's edge would be cut
 
 
 def _dress(axes: "Axes", plan: _Plan, *, names: bool) -> None:
