@@ -108,12 +108,13 @@ def screen(
     """
     kept, passed, means, sds = [], [], [], []
     seen: set[bytes] = set()
-    n_passed = 0
+    n_passed, highest = 0, 0.0
     for block in blocks:
         top = np.partition(block, -TOP, axis=1)[:, -TOP:].mean(axis=1, dtype=np.float64)
         mean, sd = _mean_and_sd(block[:, parts.training])
         good = (top >= settings.min_top_mean) & (sd >= settings.min_sd) & (sd > 0)
         n_passed += int(good.sum())
+        highest = max(highest, float(top.max(initial=0.0)))
         good[good] = [_is_new(row, seen) for row in block[good]]
         kept.append(block[good])
         passed.append(good)
@@ -123,6 +124,11 @@ def screen(
     values = _stacked(kept)
     design = Design(values[:, parts.training], np.concatenate(means), np.concatenate(sds))
     notes = [f"{method}: {n_passed} of {len(good)} concepts pass the screening"]
+    if not n_passed:
+        notes[0] += (
+            f": the highest mean of {TOP} values is {highest:.3g}, explainer.min_top_mean is "
+            f"{settings.min_top_mean:g}"
+        )
     if repeats := n_passed - len(values):
         notes.append(f"{method}: {repeats} of them, equal on every image to one before, were left out")
     return Concepts([name for name, stays in zip(names, good, strict=True) if stays], values, design, notes)

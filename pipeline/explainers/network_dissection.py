@@ -20,6 +20,8 @@ from pipeline.explainers.explanations import (
 )
 
 NO_OVERLAP = "none of its most active images has an attribute"
+FEW = 10
+"""A top of fewer images is noted."""
 
 
 def explain(
@@ -60,7 +62,16 @@ def explain(
             "n_top": n_top[kept],
         }
     )
-    return assemble("network_dissection", units, described, reasons)
+    return assemble("network_dissection", units, described, reasons, _notes(activations.shape[0], quantile))
+
+
+def _notes(n_images: int, quantile: float) -> list[str]:
+    """Say where a unit's top is a handful of images, so that chance chooses."""
+    size = math.ceil(quantile * n_images)
+    if size >= FEW:
+        return []
+    shown = f"explainer.quantile={quantile:g} of {n_images} images is {size}"
+    return [f"network_dissection: {shown}, on which chance may choose; raise it"]
 
 
 def _best_attributes(

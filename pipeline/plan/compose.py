@@ -132,7 +132,8 @@ class Composer:
         first = (
             " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else str(error).splitlines()[0]
         )
-        for override in (self._parsed(text) for text in overrides):
+        # The longest key first: the name of a group stands in the names of its settings too.
+        for override in sorted(map(self._parsed, overrides), key=lambda each: -len(each.key_or_group)):
             key = override.key_or_group
             if key in self._groups and f"'{key}/{override.value()}'" in str(error).replace('"', "'"):
                 option, options = str(override.value()), [p.stem for p in (self._conf / key).glob("*.yaml")]

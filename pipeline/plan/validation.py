@@ -185,13 +185,13 @@ def _crowd(values: Mapping[str, Any]) -> Iterable[str]:
         uses |= _scorer_uses(values["scorer"], "the scorer")
     if explainer["name"] in BY_SCORER and not shared:
         uses |= _scorer_uses(values["explainer_scorer"], "the explainer's scorer")
-    for user, split in uses.items():
-        if "all" in (split, evaluation) or split == evaluation:
-            yield (
-                f"evaluation.split={evaluation}: {user} has seen these images' labels or was fitted to "
-                "them, so it would judge itself; keep the two apart (evaluation.split=test, and train or "
-                "validation for the other)"
-            )
+    users = [user for user, split in uses.items() if "all" in (split, evaluation) or split == evaluation]
+    if users:
+        yield (
+            f"evaluation.split={evaluation}: {' and '.join(users)} saw the labels of these images or was "
+            "fitted to them, so it would judge itself; keep the two apart (evaluation.split=test, and train "
+            "or validation for the other)"
+        )
 
 
 def _splits_of(explainer: Mapping[str, Any]) -> list[str]:
@@ -233,7 +233,7 @@ def _composites(values: Mapping[str, Any]) -> Iterable[str]:
         )
     if made == "sum" and (sampler := values["sampler"]["name"]) in ("active", "stratified"):
         yield (
-            f"sampler={sampler}: it wants a probability, and explainer={explainer} makes weighted sums; "
+            f"sampler={sampler}: it wants a probability, and explainer={explainer} may make weighted sums; "
             "take sampler=mgis"
         )
 

@@ -163,10 +163,34 @@ def truths(labels: Path, descriptions: list[str]) -> Any:
     return concepts
 
 
+REASONS = {
+    "no_explanation": "no text",
+    "no_truth": "a text that no attributes express",
+    "no_ratings": "no rating",
+    "constant_activation": "one activation on all these images",
+    "constant_concept": "a concept that is on all or none of these images",
+}
+
+
+def _unscored(table: pd.DataFrame) -> list[str]:
+    """Say how many units have no score, by method and reason, with a text that nobody can judge."""
+    notes = []
+    for method, rows in table[table["estimate"].isna()].groupby("method"):
+        flags = rows["flags"].str.split(";").explode()
+        counts = {reason: int((flags == flag).sum()) for flag, reason in REASONS.items()}
+        why = ", ".join(f"{count} have {reason}" for reason, count in counts.items() if count)
+        unknown = rows.loc[rows["flags"].str.contains("no_truth|no_ratings"), "description"]
+        example = f", such as {unknown.iloc[0]!r}" if len(unknown) else ""
+        whole = int((table["method"] == method).sum())
+        notes.append(
+            f"{method}: {len(rows)} of {whole} units have no score: {why or 'see the flags'}{example}"
+        )
+    return notes
+
+
 def _notes(table: pd.DataFrame) -> list[str]:
-    missing = int(table["estimate"].isna().sum())
+    notes = _unscored(table)
     partial = int(table["flags"].str.contains("unrated_draws", regex=False).sum())
-    notes = [f"{missing} of {len(table)} units have no score; the flags say why"] if missing else []
     if partial:
         notes.append(
             f"{partial} of {len(table)} scores lack ratings of some draws: a preview (unrated_draws)"

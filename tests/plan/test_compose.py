@@ -139,3 +139,8 @@ def test_points_in_two_blocks_are_one_point(tmp_path):
 def test_an_unknown_sweep_names_the_nearest():
     with pytest.raises(AssayError, match="did you mean demo"):
         expand_sweep(CONF, "demmo", [])
+
+
+def test_a_typo_in_a_setting_of_a_chosen_variant_is_named_and_not_its_group(composer):
+    message = mistake(["explainer=invert", "explainer.min_fractoin=0.02"])
+    assert "unknown key 'explainer.min_fractoin'; did you mean explainer.min_fraction" in message
