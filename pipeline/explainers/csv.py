@@ -10,7 +10,7 @@ import pandas as pd
 from pipeline.composition import from_json
 from pipeline.errors import AssayError
 from pipeline.explainers.explanations import Explanations, text_columns
-from pipeline.explainers.table_file import read_rows
+from pipeline.explainers.table_file import COMPOSED, read_rows
 from pipeline.explainers.unit_rows import COMPOSITION, Fixes, UnitRows, listed, match_units
 
 ADDED = (COMPOSITION, "file_description")
@@ -47,8 +47,16 @@ def explain(
     if composition_column:
         _require_apart((unit_column, description_column, layer_column), composition_column, path)
         rows = _with_compositions(rows, path, description_column, composition_column)
-    composed = composition_column is not None
-    table = UnitRows(path, rows, unit_column, description_column, layer_column, first_unit, composed)
+    table = UnitRows(
+        path,
+        rows,
+        unit_column,
+        description_column,
+        layer_column,
+        first_unit,
+        composed=composition_column is not None,
+        notes=() if composition_column else _composition_notes(rows, path, needed),
+    )
     fixes = _fixes(layer_column)
     return match_units(
         table, units, n_units, layer=layer, method=method, on_duplicate=on_duplicate, fixes=fixes
@@ -82,6 +90,16 @@ def _with_compositions(
         COMPOSITION: [found[place][COMPOSITION] if place in found else "" for place in rows.index],
     }
     return rows.assign(**{description_column: texts}, **columns)
+
+
+def _composition_notes(rows: pd.DataFrame, path: Path, used: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on each unused column that holds compositions."""
+    return tuple(
+        f"{path.name}: column '{name}' holds compositions; set explainer.composition_column={name} to score "
+        "them"
+        for name in rows.columns
+        if name not in used and rows[name].map(lambda cell: bool(COMPOSED.match(cell))).any()
+    )
 
 
 def _fixes(layer_column: str | None) -> Fixes:

@@ -56,7 +56,7 @@ def explain(
     if layer_name is not None and table.layer_column is None:
         raise AssayError(f"{path} does not name layers; set explainer.layer_name=null")
     if first_unit is not None:
-        table = replace(table, first_unit=first_unit)
+        table = replace(table, first_unit=first_unit, usual_first_unit=table.first_unit)
     return match_units(
         table,
         units,

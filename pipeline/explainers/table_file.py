@@ -1,5 +1,8 @@
 """CSV and TSV files as people publish them: rows of stripped text."""
 
+import csv
+import io
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +16,12 @@ ADVICE = (
     "a text with a quote at its start needs quotes around it, and each quote inside it doubled: "
     '"""stop"" sign"'
 )
+JSON_ADVICE = (
+    "JSON in a cell needs quotes around it, and each quote inside it doubled: "
+    '"{""and"": [""circle"", ""red""]}"'
+)
+COMPOSED = re.compile(r'\{\s*"(and|or|not|linear)"')
+"""How a composition begins (pipeline.composition)."""
 
 
 def read_rows(path: Path, missing: Callable[[Sequence[str]], str]) -> pd.DataFrame:
@@ -28,7 +37,8 @@ def read_rows(path: Path, missing: Callable[[Sequence[str]], str]) -> pd.DataFra
     """
     text = read_text(path, "explainer.path")
     delimiter = _delimiter(text, missing)
-    found = records(text, delimiter, str(path), ADVICE, skip_initial_space=True)
+    advice = JSON_ADVICE if COMPOSED.search(_unreadable(text, delimiter)) else ADVICE
+    found = records(text, delimiter, str(path), advice, skip_initial_space=True)
     line, header = next(found, (1, []))
     names = [name.strip() or f"column_{place}" for place, name in enumerate(header, 1)]
     _require_columns(names, missing, path, line)
@@ -38,12 +48,27 @@ def read_rows(path: Path, missing: Callable[[Sequence[str]], str]) -> pd.DataFra
     return pd.DataFrame(list(cells.values()), index=list(cells), columns=names, dtype="str")
 
 
+def _unreadable(text: str, delimiter: str) -> str:
+    """Return the row of a text that no CSV can hold, as it stands in the file; "" where there is none."""
+    lines = list(io.StringIO(text, newline=""))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    begin = 0
+    try:
+        for _ in reader:
+            begin = reader.line_num
+    except csv.Error:
+        return "".join(lines[begin : reader.line_num])
+    return ""
+
+
 def _cells(record: Sequence[str], n_columns: int, path: Path, line: int) -> list[str]:
     cells = [cell.strip() for cell in record]
     if any(cells[n_columns:]):
+        columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
+        bare = any(COMPOSED.match(cell) for cell in cells)
         raise AssayError(
-            f"{path}, line {line}: {len(cells)} cells, but the header names {n_columns} columns. "
-            "Put quotes around a text that holds the delimiter."
+            f"{path}, line {line}: {len(cells)} cells, but the header names {columns}. "
+            + (JSON_ADVICE if bare else "Put quotes around a text that holds the delimiter.")
         )
     return (cells + [""] * n_columns)[:n_columns]
 

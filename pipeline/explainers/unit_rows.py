@@ -39,7 +39,9 @@ class UnitRows:
     """A file's rows, all cells stripped text; a row's index is its place in the file ("line 3").
 
     `layer_column` is None where the file holds one layer. `composed`: the rows' column `composition` is
-    JSON of pipeline.composition. `why_blank` says for a place why its row has no description.
+    JSON of pipeline.composition. `why_blank` says for a place why its row has no description; `why_absent`
+    says of a `{unit}`, as the file counts, why it has no row. `usual_first_unit` is what the layout counts
+    from, whatever `first_unit` is set to.
     """
 
     path: Path
@@ -50,6 +52,8 @@ class UnitRows:
     first_unit: Literal[0, 1] = 0
     composed: bool = False
     why_blank: Mapping[str, str] = field(default_factory=dict)
+    why_absent: str = ""
+    usual_first_unit: Literal[0, 1] = 0
     notes: tuple[str, ...] = ()
 
 
@@ -90,6 +94,11 @@ def match_units(
     )
 
 
+def counted(count: int, thing: str) -> str:
+    """Return a count with its noun: `1 row`, `2 rows`."""
+    return f"{count} {thing}" + ("" if count == 1 else "s")
+
+
 def listed(names: Sequence[str]) -> str:
     """Return names in quotes, the first 20 of them."""
     shown = ", ".join(f"'{name}'" for name in names[:SHOWN])
@@ -109,7 +118,8 @@ def _of_layer(table: UnitRows, layer: str, fixes: Fixes) -> tuple[pd.DataFrame, 
         )
     own = rows[rows[column].isin(names)]
     others = len(rows) - len(own)
-    left = f"{table.path.name}: {others} rows of {len(present) - len(names)} other layers left out"
+    layers = counted(len(present) - len(names), "other layer")
+    left = f"{table.path.name}: {counted(others, 'row')} of {layers} left out"
     return own, [left] if others else []
 
 
@@ -144,15 +154,19 @@ def _first_described(rows: pd.DataFrame, table: UnitRows) -> pd.DataFrame:
 def _repeat_notes(repeats: int, table: UnitRows) -> list[str]:
     if not repeats:
         return []
-    return [f"{table.path.name}: {repeats} rows left out, their units had another row (on_duplicate=first)"]
+    whose = "its unit" if repeats == 1 else "their units"
+    rows = counted(repeats, "row")
+    return [f"{table.path.name}: {rows} left out, {whose} had another row (on_duplicate=first)"]
 
 
 def _counting_notes(numbers: Sequence[int], table: UnitRows) -> list[str]:
-    last = max(numbers)
-    if table.first_unit == 1 or last < 2 or set(numbers) != set(range(1, last + 1)):
+    """Note units that seem to count from 1: all from 1 to the last, or any without 0 in such a layout."""
+    first, last = min(numbers), max(numbers)
+    without_gap = last >= 2 and set(numbers) == set(range(1, last + 1))
+    if table.first_unit == 1 or first == 0 or not (without_gap or table.usual_first_unit == 1):
         return []
-    name = table.path.name
-    return [f"{name}: units run from 1 to {last} without 0; if they count from 1, set first_unit=1"]
+    run = f"units run from {first} to {last} without 0"
+    return [f"{table.path.name}: {run}; if they count from 1, set explainer.first_unit=1"]
 
 
 def _renamed(rows: pd.DataFrame, table: UnitRows) -> pd.DataFrame:
@@ -172,7 +186,9 @@ def _reasons(units: Sequence[int], kept: pd.DataFrame, table: UnitRows) -> dict[
     place_of = dict(zip(kept[table.unit_column], kept.index, strict=True))
     blank = set(kept[table.unit_column][kept[table.description_column] == ""])
     name = table.path.name
-    reasons = {unit: f"no row in {name}" for unit in units if unit not in place_of}
+    why = table.why_absent or f"no row in {name}"
+    absent = [unit for unit in units if unit not in place_of]
+    reasons = {unit: why.replace("{unit}", str(unit + table.first_unit)) for unit in absent}
     for unit in (unit for unit in units if unit in blank):
         place = str(place_of[unit])
         reasons[unit] = f"{table.why_blank.get(place, 'blank description')} ({name}, {place})"

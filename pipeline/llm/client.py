@@ -23,6 +23,8 @@ SHOWN = 500
 AGAIN = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 FILTERS = {"content_filter", "content_policy_violation", "moderation_blocked"}
 """Codes of a 400 that turn away this question and no other."""
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
+"""OpenSSL's words for an answer that is no TLS, as a server of plain http gives it."""
 NO_MONEY = {"insufficient_quota", "billing_hard_limit_reached"}
 
 
@@ -98,6 +100,10 @@ class Client:
             text = self._endpoint.without_key(response.text)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
             self._meter.refused()
+            if any(word in _reason(error) for word in NO_TLS):
+                raise AssayError(
+                    f"{self._who} does not speak TLS ({_reason(error)}): use http:// in explainer.base_url"
+                ) from None
             raise _TryAgain(
                 f"{self._who} cannot be reached ({_reason(error)}): start the server, or set "
                 "explainer.base_url"

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from pipeline.errors import AssayError
 from pipeline.llm.cost import Prices
 
+CHAT = "/chat/completions"
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -20,7 +22,7 @@ class Endpoint:
     @property
     def url(self) -> str:
         """The address of chat completions."""
-        return self.base_url.rstrip("/") + "/chat/completions"
+        return self.base_url.rstrip("/") + CHAT
 
     def without_key(self, text: str) -> str:
         """Return a text in which the key, should the server repeat it, is blacked out."""
@@ -79,4 +81,10 @@ def _require_address(base_url: str) -> None:
         raise AssayError(
             "explainer.base_url holds a user, a password, a query or a fragment: give the bare address, and "
             "the key in the environment (explainer.api_key_env names the variable)"
+        )
+    bare = base_url.rstrip("/")
+    if bare.endswith(CHAT):
+        raise AssayError(
+            f"explainer.base_url={base_url} ends in {CHAT}, which is added to it: leave it off "
+            f"({bare.removesuffix(CHAT)})"
         )

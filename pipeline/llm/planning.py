@@ -19,8 +19,9 @@ def planned(settings: Mapping[str, Any], n_units: int) -> Estimate:
 
 
 def plan_text(settings: Mapping[str, Any], n_units: int | None) -> str:
-    """Return a line on the cost of a point; of one unit where their number is not known yet."""
+    """Return a line on the most that a point can cost; of one unit where their number is not known yet."""
     name = f"{settings['method']} ({settings['model']} at {settings['base_url']})"
     if n_units is None:
-        return f"{name}: a unit takes {planned(settings, 1)}; all units of the layer are asked"
-    return f"{name}: {planned(settings, n_units)}, less what was answered before"
+        one = f"a unit takes {planned(settings, 1)}"
+        return f"{name}: {one}; all units of the layer are asked, less those answered before"
+    return f"{name}: at most {planned(settings, n_units)}, less what was answered before"

@@ -1,10 +1,13 @@
 """What the model is asked about a sheet of images."""
 
+import re
 from pathlib import Path
 
 from pipeline.errors import AssayError
 from pipeline.explainers.text_file import read_text
 
+WORD = re.compile(r"\{([^\W\d]\w*)\}")
+KNOWN = ("n_top", "n_random")
 TOP = (
     "The picture is a sheet of small images. Under the heading MOST ACTIVE are the {n_top} images that one "
     "unit of a vision network responds to most strongly, the strongest first."
@@ -22,12 +25,20 @@ FORM = (
 
 
 def read_prompt(path: Path | None) -> str | None:
-    """Return the text of a prompt file, None for the built-in prompt; AssayError for a blank file."""
+    """Return the text of a prompt file, None for the built-in prompt.
+
+    Raises AssayError for a blank file, and for a `{word}` that no number replaces.
+    """
     if path is None:
         return None
     text = read_text(path, "explainer.prompt").strip()
     if not text:
         raise AssayError(f"{path} is blank; write the question there, or set explainer.prompt=null")
+    if unknown := [word for word in WORD.findall(text) if word not in KNOWN]:
+        raise AssayError(
+            f"{path} holds {{{unknown[0]}}}, and only {{n_top}} and {{n_random}} become numbers; mend the "
+            "word or leave the braces off"
+        )
     return text
 
 

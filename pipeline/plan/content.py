@@ -43,15 +43,19 @@ def folder_checksum(memory: Memory, root: Path, patterns: Sequence[str], key: st
 
     Raises AssayError, naming `key`, where `root` is no folder.
     """
+    if root.is_file():
+        raise AssayError(f"{key}: {root} is a file; set {key} to a folder")
     if not root.is_dir():
-        raise AssayError(f"{key}: no folder {root} (relative paths start at the project folder)")
+        raise AssayError(f"{key}: no folder or file {root} (relative paths start at the project folder)")
     checksums = memory.checksums(matching(root, patterns))
     lines = [f"{Path(os.path.relpath(path, root)).as_posix()} {sha}" for path, sha in checksums.items()]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def file_checksum(memory: Memory, path: Path, key: str) -> str:
-    """Return the SHA-256 of one file; raises AssayError, naming `key`, where it is missing."""
+    """Return the SHA-256 of one file; raises AssayError, naming `key`, where it is missing or a folder."""
+    if path.is_dir():
+        raise AssayError(f"{key}: {path} is a folder; set {key} to a file")
     if not path.is_file():
         raise AssayError(f"{key}: no file {path} (relative paths start at the project folder)")
     return memory.checksums([path])[path]

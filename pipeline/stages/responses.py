@@ -119,7 +119,9 @@ def _ask(
     finally:
         client.close()
     spent = f"{meter.input_tokens:,} input and {meter.output_tokens:,} output tokens"
-    return answers, f"llm: {len(questions)} new answers, {spent}, {dollars_text(meter.spent)}"
+    n_asked = "1 answer was" if len(questions) == 1 else f"{len(questions):,} answers were"
+    # The note is shown again by later runs, which ask nothing.
+    return answers, f"llm: {n_asked} asked for when this was made: {spent}, {dollars_text(meter.spent)}"
 
 
 def _table(

@@ -90,7 +90,7 @@ def test_a_file_counted_from_0_names_the_setting_that_reads_it(tmp_path):
 def test_units_1_to_m_without_0_are_noted(tmp_path):
     result = read(tmp_path, "unit,description\n1,red\n2,blue\n", units=(1, 2), n_units=9)
     assert result.notes == (
-        "texts.csv: units run from 1 to 2 without 0; if they count from 1, set first_unit=1",
+        "texts.csv: units run from 1 to 2 without 0; if they count from 1, set explainer.first_unit=1",
     )
 
 
@@ -121,7 +121,7 @@ def test_only_the_configured_layer_is_read(tmp_path):
     result = read(tmp_path, data, units=(0,), layer_column="layer")
     assert texts(result) == {0: "red"}
     assert list(result.table.columns) == ["method", "unit", "description", "similarity"]
-    assert result.notes == ("texts.csv: 2 rows of 1 other layers left out",)
+    assert result.notes == ("texts.csv: 2 rows of 1 other layer left out",)
 
 
 def test_a_layer_without_rows_lists_the_layers_present(tmp_path):
@@ -241,6 +241,41 @@ def test_trailing_commas_and_short_rows_are_blanks(tmp_path):
 def test_a_unit_selected_twice_stops(tmp_path):
     with pytest.raises(AssayError, match="unit 1 is selected twice"):
         read(tmp_path, PLAIN, units=(1, 2, 1))
+
+
+BARE = (
+    '0,{"and": ["circle", "red"]}',
+    '0,{"or":["circle","red"]}',
+    '0,{"linear": [[1.5, "dog"]]}',
+    '0,"{"not": "round"}"',
+    '0,{"and":["a",{"not":"b"}]}',
+)
+
+
+@pytest.mark.parametrize("row", BARE)
+def test_json_without_its_quotes_is_shown_a_right_cell(tmp_path, row):
+    with pytest.raises(AssayError) as caught:
+        read(tmp_path, f"unit,composition\n{row}\n", (0,), composition_column="composition")
+    cell = '"{""and"": [""circle"", ""red""]}"'
+    assert "line 2: " in str(caught.value) and str(caught.value).endswith(cell)
+    right = read(tmp_path, f"unit,composition\n0,{cell}\n", (0,), composition_column="composition")
+    assert texts(right) == {0: "circle AND red"}
+
+
+def test_json_in_another_row_does_not_change_the_advice(tmp_path):
+    data = 'unit\tdescription\n0\t{"not": "round"}\n1\t"stop" sign\n2\t{"not": "red"}\n'
+    with pytest.raises(AssayError, match=r'line 3: .*"""stop"" sign"$'):
+        read(tmp_path, data)
+
+
+@pytest.mark.parametrize("word", ["and", "or", "not", "linear"])
+def test_a_column_of_compositions_that_is_not_set_is_noted(tmp_path, word):
+    data = f'unit,description,comp,more\n0,red,,x\n1,blue,"{{""{word}"": 1}}",a {{""and""\n'
+    result = read(tmp_path, data, (0, 1))
+    assert result.notes == (
+        "texts.csv: column 'comp' holds compositions; set explainer.composition_column=comp to score them",
+    )
+    assert read(tmp_path, COMPOSED, (0, 1), 4, composition_column="recipe").notes == ()
 
 
 COMPOSED = '''unit,description,recipe

@@ -10,9 +10,11 @@ from pipeline.errors import AssayError
 from pipeline.explainers.explanations import Explanations
 from pipeline.explainers.formats.network_dissection import plain_label
 from pipeline.explainers.formats.registry import NAMES, result_format
+from pipeline.explainers.formats.table import LAYOUTS
 from pipeline.explainers.published import explain
 
 SAMPLES = Path(__file__).parent / "samples"
+CONF = Path(__file__).parents[2] / "conf" / "explainer"
 
 
 def read(name: str, format: str, units=(0, 1, 2, 3), n_units: int = 20, **settings) -> Explanations:
@@ -138,6 +140,18 @@ def test_first_unit_overrules_the_format():
         read("clip_dissect.csv", "clip_dissect", first_unit=1)
 
 
+def test_a_tally_read_from_0_names_the_setting_that_reads_it(tmp_path):
+    tally = "unit,label\n2,red\n20,blue\n"
+    with pytest.raises(AssayError, match=r"unit 20 .*counts from 1: set explainer.first_unit=1"):
+        written(tmp_path, tally, "network_dissection", first_unit=0)
+    part = written(tmp_path, "unit,label\n2,red\n7,blue\n", "network_dissection", first_unit=0)
+    assert part.notes == (
+        "file.csv: units run from 2 to 7 without 0; if they count from 1, set explainer.first_unit=1",
+    )
+    assert not written(tmp_path, "unit,label\n0,red\n7,blue\n", "network_dissection", first_unit=0).notes
+    assert not written(tmp_path, tally, "network_dissection", first_unit=1).notes
+
+
 @pytest.mark.parametrize(
     ("label", "plain"),
     [
@@ -168,7 +182,7 @@ def test_le_is_a_weighted_sum_without_its_bias():
     assert list(result.table.columns) == [*kept, "largest_weight", "composition"]
     assert result.notes == (
         "linear_explanations.csv: the bias is left out, a correlation does not see it",
-        "linear_explanations.csv: 1 rows of 1 other layers left out",
+        "linear_explanations.csv: 1 row of 1 other layer left out",
     )
 
 
@@ -177,8 +191,8 @@ def test_one_concept_of_le_is_that_of_the_largest_weight():
     assert texts(result) == {0: "fishing reel", 1: "nan", 2: "tench"}
     assert set(result.table["composition"]) == {""}
     assert list(result.table["largest_weight"]) == ["1.23456", "2.5", "-0.02"]
-    assert result.notes[1] == "linear_explanations.csv: 1 sums cut to max_concepts=1"
-    assert "the largest weight of 1 rows is negative" in result.notes[2]
+    assert result.notes[1] == "linear_explanations.csv: 1 sum cut to max_concepts=1"
+    assert "the largest weight of 1 row is negative" in result.notes[2]
 
 
 def test_a_sum_can_be_cut_to_its_largest_weights():
@@ -214,6 +228,14 @@ def test_le_slots_out_of_order_twice_or_of_weight_0_are_settled(tmp_path):
 def test_an_le_slot_that_is_half_filled_stops_with_its_line(tmp_path, row, message):
     with pytest.raises(AssayError, match=message):
         written(tmp_path, f"unit,weight0,concept0\n{row}\n", "linear_explanations")
+
+
+@pytest.mark.parametrize("weight", ["nan", "NaN", ""])
+def test_an_le_slot_of_no_concept_and_no_weight_is_padding(tmp_path, weight):
+    data = f"unit,weight0,concept0,weight1,concept1\n0,2,cat,{weight},\n1,{weight},,{weight},\n"
+    result = written(tmp_path, data, "linear_explanations")
+    assert texts(result) == {0: "cat"}
+    assert reasons(result) == {1: "blank description (file.csv, line 3)"}
 
 
 def test_an_le_weight_without_its_column_of_concepts_stops(tmp_path):
@@ -272,11 +294,11 @@ def test_maias_folders_give_labels_and_join_several_by_or():
     assert from_json(result.table["composition"][1], "here") == Or(("dogs on grass", "red balls"))
     assert reasons(result) == {
         10: "no label.txt and no label in history.json (maia, layer4/10)",
-        11: "no row in maia",
+        11: "no folder 11 with MAIA's files in the layer's folder of maia",
     }
     assert result.notes == (
-        "maia: 1 units have several labels, joined by OR",
-        "maia: 1 rows of 1 other layers left out",
+        "maia: 1 unit has several labels, joined by OR",
+        "maia: 1 row of 1 other layer left out",
     )
 
 
@@ -287,6 +309,8 @@ def test_maias_descriptions_are_an_option():
 
 def test_the_folder_of_one_layer_of_maia_needs_no_layer_name():
     assert texts(read("maia/layer4", "maia", (0,), layer="anything")) == {0: "wheels on cars"}
+    absent = read("maia/layer4", "maia", (11,))
+    assert reasons(absent) == {11: "no folder 11 with MAIA's files in layer4"}
 
 
 def test_a_table_of_maia_is_read_by_the_asked_column(tmp_path):
@@ -368,7 +392,7 @@ def test_in_every_format_a_second_row_is_left_out_with_a_count_or_stops(tmp_path
     rows = [row.format(unit=first, word=word) for word in ("red", "blue")]
     data = "\n".join([head, *rows])
     assert texts(written(tmp_path, data, format, (0,))) == {0: "red"}
-    assert any("1 rows left out" in note for note in written(tmp_path, data, format, (0,)).notes)
+    assert any("1 row left out, its unit had" in note for note in written(tmp_path, data, format, (0,)).notes)
     with pytest.raises(AssayError, match="has two rows"):
         written(tmp_path, data, format, (0,), on_duplicate="stop")
 
@@ -379,6 +403,53 @@ def test_a_file_of_another_layout_names_the_missing_column(tmp_path, format):
         AssayError, match=r"line 1: no column 'unit' among 'name', 'words', which a result of"
     ):
         written(tmp_path, "name,words\n0,red\n", format)
+
+
+COLUMNS = {
+    "Layer,Unit,Description": "milan",
+    "unit,summary": "milan",
+    "unit,description,similarity": "clip_dissect_published",
+    "Neuron ID,Label 1,Label 2": "dnd",
+    "unit,category,label,score": "network_dissection_published",
+    "unit,weight0,concept0,bias": "le_label_published",
+}
+
+
+@pytest.mark.parametrize("format", NAMES)
+@pytest.mark.parametrize(("header", "explainer"), COLUMNS.items())
+def test_a_file_of_another_format_names_the_explainer_that_reads_it(tmp_path, format, header, explainer):
+    """What the message names is a configuration whose format does read the file, or the right setting."""
+    row = ",".join("0" if name.lower() in ("unit", "neuron id") else "1" for name in header.split(","))
+    data = f"{header}\n{row}\n".replace(",category,label,score\n0", ",category,label,score\n1")
+    other = {"layer": "1"}
+    try:
+        written(tmp_path, data, format, (0,), **other)
+    except AssayError as error:
+        message = str(error)
+    else:
+        return
+    if format == "maia" and "escription" in header:
+        assert "Set explainer.text=description, which reads this file." in message
+        again = read("", format, (0,), path=tmp_path / "file.csv", text="description", **other)
+        assert texts(again) == {0: "1"}
+        return
+    assert f"Take explainer={explainer}, which reads such columns, or explainer=csv with" in message
+    preset = (CONF / f"{explainer}.yaml").read_text()
+    (right,) = [name for name in NAMES if f"format: {name}\n" in preset]
+    assert right != format
+    assert texts(written(tmp_path, data, right, (0,), **other)) == {0: "1"}
+
+
+def test_a_layout_of_another_option_names_the_option(tmp_path):
+    path = tmp_path / "maia.csv"
+    path.write_text("Unit,Label\n0,red\n")
+    with pytest.raises(AssayError, match=r"Set explainer.text=label, which reads this file"):
+        read("", "maia", path=path, text="description")
+    with pytest.raises(AssayError, match=r"Set explainer.label=2, which reads this file"):
+        written(tmp_path, "unit,Label 2\n0,red\n", "dnd", label=3)
+    with pytest.raises(AssayError, match=r"Take explainer=csv with explainer.unit_column"):
+        written(tmp_path, "unit,Label\n0,red\n", "milan")
+    assert {explainer for explainer, _ in LAYOUTS} == set(COLUMNS.values())
 
 
 def test_a_unit_that_is_no_number_stops_with_its_line(tmp_path):

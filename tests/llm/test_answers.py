@@ -173,9 +173,16 @@ def test_the_built_in_prompt_counts_its_images():
 
 def test_an_own_prompt_is_taken_as_it_is(tmp_path: Path):
     path = tmp_path / "prompt.txt"
-    path.write_text("\n{n_top} and {n_random}, {other} {}\n", encoding="utf-8-sig")
-    assert prompt_text(read_prompt(path), 2, 1) == "2 and 1, {other} {}"
+    path.write_text('\n{n_top} and {n_random}, {} {"a": 1}\n', encoding="utf-8-sig")
+    assert prompt_text(read_prompt(path), 2, 1) == '2 and 1, {} {"a": 1}'
     assert read_prompt(None) is None
+
+
+def test_an_unknown_word_in_braces_is_named(tmp_path):
+    path = tmp_path / "prompt.txt"
+    path.write_text("{n_top} images of {unit}, {layer}")
+    with pytest.raises(AssayError, match=r"prompt.txt holds \{unit\}, and only \{n_top\} and \{n_random\}"):
+        read_prompt(path)
 
 
 def test_a_blank_prompt_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """The client against a server that speaks the protocol, and one that fails in every way."""
 
+import socket
 import threading
 import time
 import traceback
@@ -187,6 +188,23 @@ def test_a_server_that_is_not_there_costs_nothing(opened, stub):
     message = failure(opened.client(max_retries=1))
     assert "cannot be reached" in message and "start the server" in message
     assert opened.meter.spent == 0
+
+
+def test_https_to_a_server_of_plain_http_says_so_at_once(opened):
+    connections = []
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connections.append(connection.recv(65536))
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        message = failure(opened.client(base_url=f"https://127.0.0.1:{server.getsockname()[1]}/v1"))
+    assert "does not speak TLS" in message and message.endswith("use http:// in explainer.base_url")
+    assert (len(connections), opened.meter.spent) == (1, 0)
 
 
 def test_a_question_that_the_filter_turns_away_is_an_answer(opened, stub):

@@ -125,10 +125,11 @@ def test_threads_lose_no_cent():
 
 def test_a_plan_says_what_a_point_costs():
     text = plan_text(SETTINGS, 64)
-    assert text.startswith("llm (vlm at https://api.example.org/v1): 64 requests, about ")
+    assert text.startswith("llm (vlm at https://api.example.org/v1): at most 64 requests, about ")
     assert text.endswith("less what was answered before")
     assert planned(SETTINGS, 64).dollars == pytest.approx(64 * planned(SETTINGS, 1).dollars)
-    assert "a unit takes 1 request, about " in plan_text(SETTINGS, None)
+    unknown = plan_text(SETTINGS, None)
+    assert "a unit takes 1 request, about " in unknown and "less those answered before" in unknown
 
 
 def test_a_plan_without_prices_asks_for_them_where_they_matter():

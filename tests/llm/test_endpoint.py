@@ -40,6 +40,12 @@ def test_what_is_no_address_is_refused(url):
         open_endpoint(url, "", {})
 
 
+@pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/"])
+def test_an_address_that_ends_in_what_is_added_is_told_its_right_form(end):
+    with pytest.raises(AssayError, match=r"leave it off \(http://localhost:8000/v1\)"):
+        open_endpoint(f"http://localhost:8000/v1{end}", "", {})
+
+
 @pytest.mark.parametrize("url", [f"https://me:{SECRET}@a.org/v1", f"https://a.org/v1?key={SECRET}"])
 def test_an_address_with_a_secret_in_it_is_refused_unshown(url):
     with pytest.raises(AssayError, match="give the bare address") as caught:

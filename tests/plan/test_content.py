@@ -84,7 +84,7 @@ def test_a_young_file_is_read_again(memory, folder):
 
 
 def test_what_is_missing_is_named_with_its_key(memory, folder):
-    with pytest.raises(AssayError, match=r"dataset\.root: no folder .*nowhere"):
+    with pytest.raises(AssayError, match=r"dataset\.root: no folder or file .*nowhere"):
         folder_checksum(memory, folder / "nowhere", IMAGE_FILES, "dataset.root")
     with pytest.raises(AssayError, match=r"explainer\.path: no file .*nothing\.csv"):
         file_checksum(memory, folder / "nothing.csv", "explainer.path")
@@ -92,6 +92,15 @@ def test_what_is_missing_is_named_with_its_key(memory, folder):
         packaged_file("no-such", "x", "model.weights")
     with pytest.raises(AssayError, match="has no file 'x'"):
         packaged_file("numpy", "x", "model.weights")
+
+
+def test_a_folder_for_a_file_and_a_file_for_a_folder_are_told_apart(memory, folder):
+    with pytest.raises(
+        AssayError, match=r"explainer\.path: .*data is a folder; set explainer\.path to a file"
+    ):
+        file_checksum(memory, folder, "explainer.path")
+    with pytest.raises(AssayError, match=r"dataset\.root: .*csv is a file; set dataset\.root to a folder"):
+        folder_checksum(memory, folder / "concepts.csv", IMAGE_FILES, "dataset.root")
 
 
 def test_a_deleted_memory_only_costs_work(tmp_path, folder):

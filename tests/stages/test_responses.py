@@ -110,7 +110,8 @@ def test_every_unit_that_varies_is_asked_about_its_own_images(run, stub):
     assert table[["prompt_tokens", "completion_tokens"]].to_numpy().tolist() == [[500, 4]] * 2
     assert {request["authorization"] for request in stub.requests} == {f"Bearer {KEY}"}
     assert all("the 2 images" in request["text"] for request in stub.requests)
-    assert notes == ["llm: 2 new answers, 1,000 input and 8 output tokens, $0.00"]
+    asked = "llm: 2 answers were asked for when this was made: 1,000 input and 8 output tokens, $0.00"
+    assert notes == [asked]
     found = explain(table, [0, 1, 2], {1})
     assert found.table["description"].tolist() == ["red", "blue"]
 
@@ -143,7 +144,7 @@ def test_a_killed_run_asks_only_the_rest(run, stub, tmp_path):
     table, notes = run("b", concurrency=1)
     assert len(stub.requests) == 3
     assert table["text"].tolist() == ["red", "blue"]
-    assert notes[0].startswith("llm: 1 new answers")
+    assert notes[0].startswith("llm: 1 answer was asked for when this was made: ")
 
 
 def test_another_prompt_or_model_asks_anew(run, stub, tmp_path):

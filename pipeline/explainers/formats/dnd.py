@@ -17,5 +17,6 @@ SPELLINGS = {1: ("label 1", "label"), 2: ("label 2",), 3: ("label 3",)}
 def read(path: Path, *, label: Literal[1, 2, 3] = 1) -> UnitRows:
     """Return the rows of a result of DnD: label 1, 2 or 3 is the text, the others are kept as columns."""
     text = SPELLINGS[label]
-    rows = read_table(path, f"dnd with explainer.label={label}", UNIT, text)
+    instead = {f"explainer.label={other}": names for other, names in SPELLINGS.items() if other != label}
+    rows = read_table(path, f"dnd with explainer.label={label}", UNIT, text, instead=instead)
     return UnitRows(path, rows, required(rows, UNIT), required(rows, text), column(list(rows.columns), LAYER))

@@ -17,7 +17,7 @@ from pipeline.composition import Composition, linear
 from pipeline.errors import AssayError
 from pipeline.explainers.explanations import text_columns
 from pipeline.explainers.formats.table import LAYER, UNIT, column, read_table, required
-from pipeline.explainers.unit_rows import COMPOSITION, UnitRows
+from pipeline.explainers.unit_rows import COMPOSITION, UnitRows, counted
 
 WEIGHT = re.compile(r"weight[\s_-]*(\d+)", re.IGNORECASE)
 EMPTY = ("", "0", "0.0")
@@ -76,7 +76,10 @@ def _slots(names: Sequence[str], path: Path) -> list[tuple[str, str]]:
 
 
 def _terms(row: Mapping[Hashable, str], slots: Sequence[tuple[str, str]], path: Path, place: str) -> Terms:
-    """Return a row's concepts with their weights; a weight that is blank counts as not finite."""
+    """Return a row's concepts with their weights; a weight that is blank counts as not finite.
+
+    A slot without concept whose weight is blank or nan is padding.
+    """
     found: dict[str, float] = {}
     for weight_column, concept_column in slots:
         text, concept = row[weight_column], row[concept_column]
@@ -84,6 +87,8 @@ def _terms(row: Mapping[Hashable, str], slots: Sequence[tuple[str, str]], path: 
             weight = float(text) if text or concept not in EMPTY else 0.0
         except ValueError:
             weight = _blank(text, path, place, weight_column)
+        if math.isnan(weight) and not concept:
+            continue
         if weight and not concept:
             raise AssayError(
                 f"{path}, {place}: the weight {text} has no concept; fill '{concept_column}' or set it to 0"
@@ -130,10 +135,13 @@ def _notes(
     zeros = sum(weight == 0 for terms in sums.values() for weight, _ in terms)
     cut = sum(len(_largest(terms, None)) > len(kept[place]) for place, terms in sums.items())
     negative = sum(max_concepts == 1 and bool(terms) and terms[0][0] < 0 for terms in kept.values())
-    counted = [
+    found = [
         (has_bias, "the bias is left out, a correlation does not see it"),
-        (zeros, f"{zeros} concepts of weight 0 left out"),
-        (cut, f"{cut} sums cut to max_concepts={max_concepts}"),
-        (negative, f"the largest weight of {negative} rows is negative: their concept lowers the activation"),
+        (zeros, f"{counted(zeros, 'concept')} of weight 0 left out"),
+        (cut, f"{counted(cut, 'sum')} cut to max_concepts={max_concepts}"),
+        (
+            negative,
+            f"the largest weight of {counted(negative, 'row')} is negative: it lowers the activation",
+        ),
     ]
-    return [note for count, note in counted if count]
+    return [note for count, note in found if count]

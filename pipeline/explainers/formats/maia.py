@@ -19,7 +19,7 @@ from pipeline.errors import AssayError
 from pipeline.explainers.explanations import text_columns
 from pipeline.explainers.formats.table import LAYER, UNIT, column, read_table, required
 from pipeline.explainers.text_file import read_text
-from pipeline.explainers.unit_rows import COMPOSITION, UnitRows
+from pipeline.explainers.unit_rows import COMPOSITION, UnitRows, counted
 
 LABELS = re.compile(r"\[LABEL\s*\d*\]:\s*([^\s\[][^\r\n]*)")
 DESCRIPTION = re.compile(r"\[DESCRIPTION\]:\s*(.*?)\s*(?=[\r\n]\s*\[|\Z)", re.DOTALL)
@@ -36,7 +36,9 @@ def read(path: Path, *, text: Literal["label", "description"] = "label") -> Unit
     Raises AssayError for a folder without units and a `history.json` that cannot be read.
     """
     if path.is_file():
-        rows = read_table(path, f"maia with explainer.text={text}", UNIT, (text,))
+        other = "description" if text == "label" else "label"
+        instead = {f"explainer.text={other}": (other,)}
+        rows = read_table(path, f"maia with explainer.text={text}", UNIT, (text,), instead=instead)
         layer = column(list(rows.columns), LAYER)
         return UnitRows(path, rows, required(rows, UNIT), required(rows, (text,)), layer)
     folders, layered = _unit_folders(path)
@@ -49,7 +51,9 @@ def read(path: Path, *, text: Literal["label", "description"] = "label") -> Unit
     rows = pd.DataFrame.from_dict(cells, orient="index", dtype="str")
     if not layered:
         rows = rows.drop(columns="layer")
-    notes = (f"{path.name}: {several} units have several labels, joined by OR",) if several else ()
+    have = f"{counted(several, 'unit')} {'has' if several == 1 else 'have'} several labels"
+    notes = (f"{path.name}: {have}, joined by OR",) if several else ()
+    where = f"the layer's folder of {path.name}" if layered else path.name
     why_blank = dict.fromkeys(cells, f"no {text}.txt and no {text} in history.json")
     return UnitRows(
         path,
@@ -59,6 +63,7 @@ def read(path: Path, *, text: Literal["label", "description"] = "label") -> Unit
         "layer" if layered else None,
         composed=True,
         why_blank=why_blank,
+        why_absent=f"no folder {{unit}} with MAIA's files in {where}",
         notes=notes,
     )
 

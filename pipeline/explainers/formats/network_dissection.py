@@ -18,7 +18,7 @@ import pandas as pd
 
 from pipeline.errors import AssayError
 from pipeline.explainers.formats.table import LAYER, UNIT, column, read_table, read_units_json, required
-from pipeline.explainers.unit_rows import UnitRows
+from pipeline.explainers.unit_rows import UnitRows, counted
 
 LABEL = ("label", "description")
 SCORE = ("score", "iou")
@@ -45,7 +45,8 @@ def read(path: Path, *, min_iou: float | None = None, plain_labels: bool = True)
     notes: tuple[str, ...] = ()
     if changed := int((texts != written).sum()):
         rows = rows.assign(broden_label=written)
-        notes = (f"{path.name}: {changed} labels spelled for people, such as {_example(written, texts)}",)
+        example = _example(written, texts)
+        notes = (f"{path.name}: {counted(changed, 'label')} spelled for people, such as {example}",)
     rows = rows.assign(**{label: texts.mask(rows.index.isin(list(why_blank)), "")})
     layer = column(list(rows.columns), LAYER)
     unit = required(rows, UNIT)

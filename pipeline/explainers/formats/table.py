@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,25 @@ from pipeline.explainers.unit_rows import listed
 
 UNIT = ("unit", "neuron", "neuron id", "unit id")
 LAYER = ("layer",)
+LAYOUTS: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = (
+    ("le_label_published", (("weight0",), ("concept0",))),
+    ("dnd", (("label 1",),)),
+    ("network_dissection_published", (("label",), ("category",))),
+    ("clip_dissect_published", (("description",), ("similarity",))),
+    ("milan", (("description", "summary", "annotation"),)),
+)
+"""Explainers by the columns, besides the unit's, that tell their files; the first that fits is meant."""
 APART = re.compile(r"[\s_-]+")
 
 
-def read_table(path: Path, format: str, *needed: Sequence[str]) -> pd.DataFrame:
-    """Return a CSV or TSV file's rows; each of `needed` is the spellings of a column that must be there."""
-    return read_rows(path, lambda names: _missing(names, needed, format))
+def read_table(
+    path: Path, format: str, *needed: Sequence[str], instead: Mapping[str, Sequence[str]] | None = None
+) -> pd.DataFrame:
+    """Return a CSV or TSV file's rows; each of `needed` is the spellings of a column that must be there.
+
+    `instead`: settings of the same format, by the spellings of the text's column that each reads.
+    """
+    return read_rows(path, lambda names: _missing(names, needed, format, instead or {}))
 
 
 def column(names: Sequence[str], spellings: Sequence[str]) -> str | None:
@@ -68,11 +81,27 @@ def _folded(name: str) -> str:
     return APART.sub("", name).lower()
 
 
-def _missing(names: Sequence[str], needed: Sequence[Sequence[str]], format: str) -> str:
+def _missing(
+    names: Sequence[str], needed: Sequence[Sequence[str]], format: str, instead: Mapping[str, Sequence[str]]
+) -> str:
     absent = [spellings for spellings in needed if column(names, spellings) is None]
     if not absent:
         return ""
     return (
-        f"no column '{absent[0][0]}' among {listed(names)}, which a result of {format} has. Set "
-        "explainer.format to the file's own, or read any columns with explainer=csv."
+        f"no column '{absent[0][0]}' among {listed(names)}, which a result of {format} has. "
+        f"{_fix(names, instead)}"
     )
+
+
+def _fix(names: Sequence[str], instead: Mapping[str, Sequence[str]]) -> str:
+    """Return the setting or the explainer that reads such columns."""
+    named = "explainer=csv with explainer.unit_column and explainer.description_column"
+    if column(names, UNIT) is None:
+        return f"Take {named}, which reads any columns."
+    for setting, spellings in instead.items():
+        if column(names, spellings) is not None:
+            return f"Set {setting}, which reads this file."
+    for explainer, told in LAYOUTS:
+        if all(column(names, spellings) is not None for spellings in told):
+            return f"Take explainer={explainer}, which reads such columns, or {named}."
+    return f"Take {named}, which reads any columns."
