@@ -15,9 +15,7 @@ UNIT = click.IntRange(min=0)
 
 @click.command()
 @click.argument("key")
-@click.option(
-    "--unit", "units", multiple=True, required=True, type=UNIT, metavar="K", help="From 0; may be repeated."
-)
+@click.option("--unit", "units", multiple=True, type=UNIT, metavar="K", help="From 0; may be repeated.")
 @click.option("--out", type=FOLDER, help="Where to write.  [default: results/pages/units-KEY]")
 @click.option("--root", type=EXISTING, help="The dataset's folder.  [default: dataset.root of the last run]")
 @click.option("--png", is_flag=True, help="One picture a unit instead of a page.")
@@ -44,8 +42,8 @@ def write_units(
 ) -> list[Path]:
     """Write a page for each of the units, and before them index.html where they are several; or pictures.
 
-    Returns the files. Raises AssayError for a unit that the layer does not have, a key of which no units
-    come, and images that are gone or changed.
+    Returns the files. Raises AssayError without a unit, naming judged ones, for a unit that the layer does
+    not have, a key of which no units come, and images that are gone or changed.
     """
     from tqdm import tqdm
 
@@ -57,8 +55,7 @@ def write_units(
     result = UnitsResult(project, key, root)
     views = UnitViews(result)
     distinct = list(dict.fromkeys(units))
-    for unit in distinct:
-        views.require(unit)
+    views.require(distinct)
     folder = out or project.results / "pages" / f"units-{result.key}"
     about = views.about(index=len(distinct) > 1 and not png)
     written, made = [], []

@@ -18,8 +18,9 @@ from pipeline.stages.tables import read_array, read_table
 
 FloatArray = NDArray[np.float64]
 RATING = ["worker", "image_id", "description", "rating"]
+DRAWN = ["image_id", "description", "probability"]
 REMEMBERED = 64
-"""Tables of ratings that are kept for other texts and units."""
+"""Tables of ratings, and of draws, that are kept for other texts and units."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Opinions:
         self._result = result
         self._scorers, self._crowds = self._sources("probabilities"), self._sources("crowd")
         self._ids = pd.Index(result.images.ids)
-        self._ratings = lru_cache(REMEMBERED)(_ratings)
+        self._ratings, self._draws = lru_cache(REMEMBERED)(_ratings), lru_cache(REMEMBERED)(_draws)
 
     def words(
         self,
@@ -48,7 +49,9 @@ class Opinions:
     ) -> list[str]:
         """Return for each image of `rows` what is said of a text, "" where nothing is.
 
-        without: keys of scoring results that do not count.
+        Ratings of a composite's concepts count on the images that were drawn for it alone: on others they
+        were collected for other texts, and for some of its concepts at most. without: keys of scoring
+        results that do not count.
         """
         concepts = [description, *(concepts_of(composition) if composition else ())]
         told: list[list[str]] = [[] for _ in rows]
@@ -59,8 +62,10 @@ class Opinions:
                     words.append(_of_source(_value_text(float(values[row]), composition), source))
         for source in _left(self._crowds, without):
             votes = {concept: self._votes(source, concept) for concept in concepts}
+            drawn = self._drawn_for(source, description) if composition else None
             for words, row in zip(told, rows, strict=True):
-                if counted := _votes_text({text: (yes[row], n[row]) for text, (yes, n) in votes.items()}):
+                own = {text: (yes[row], n[row]) for text, (yes, n) in votes.items()}
+                if (drawn is None or drawn[row]) and (counted := _votes_text(own)):
                     words.append(_of_source(counted, source))
         return [" · ".join(words) for words in told]
 
@@ -103,13 +108,23 @@ class Opinions:
         }
 
     def _drawn(self, made: Made, text: str) -> dict[str, FloatArray]:
-        folder = self._result.above(made, "sampling")
-        path = folder / "study.parquet" if folder else Path()
-        if not path.is_file():
+        draws = self._draws_of(made, text)
+        if draws is None:
             return {}
-        study = pd.read_parquet(path, columns=["image_id", "description", "probability"])
-        drawn = study[study["description"] == text].drop_duplicates("image_id").set_index("image_id")
-        return {text: drawn["probability"].reindex(self._ids).to_numpy(dtype=np.float64)}
+        known = draws.drop_duplicates("image_id").set_index("image_id")["probability"]
+        return {text: known.reindex(self._ids).to_numpy(dtype=np.float64)}
+
+    def _draws_of(self, made: Made, text: str) -> pd.DataFrame | None:
+        folder = self._result.above(made, "sampling")
+        return self._draws(folder).get(text) if folder else None
+
+    def _drawn_for(self, source: Source, text: str) -> NDArray[np.bool_]:
+        """Say for each image whether a study of the source drew it for a text, (n,)."""
+        found = np.zeros(len(self._ids), dtype=np.bool_)
+        for made in source.results:
+            if (draws := self._draws_of(made, text)) is not None:
+                found |= self._ids.isin(draws["image_id"])
+        return found
 
     def _votes(self, source: Source, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return yes votes and all votes on a text for each image, (n,) each."""
@@ -129,6 +144,13 @@ class Opinions:
 def _ratings(folder: Path) -> dict[str, pd.DataFrame]:
     """Return the ratings of each text."""
     table = pd.read_parquet(folder / "ratings.parquet", columns=RATING)
+    return {str(text): own for text, own in table.groupby("description", sort=False)}
+
+
+def _draws(folder: Path) -> dict[str, pd.DataFrame]:
+    """Return what a study drew for each text; nothing where the study is gone."""
+    path = folder / "study.parquet"
+    table = pd.read_parquet(path, columns=DRAWN) if path.is_file() else pd.DataFrame(columns=DRAWN)
     return {str(text): own for text, own in table.groupby("description", sort=False)}
 
 

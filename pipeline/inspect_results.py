@@ -15,6 +15,7 @@ from pipeline.datasets.reading import ImageReader
 from pipeline.errors import AssayError
 from pipeline.explainers.explanations import Columns
 from pipeline.files import canonical, read_json
+from pipeline.inspect_files import ResultFiles
 from pipeline.lineages import Lineages, Settings
 from pipeline.plan.project import Project
 from pipeline.plan.store import Store
@@ -35,7 +36,8 @@ TOLERANCE = 0.02
 class Made:
     """A result made of the units.
 
-    lineage: stage to key of all that it was made of. settings: those that its units do not share.
+    lineage: stage to key of all that it was made of. settings: those that its units do not share, and which
+    files were read.
     """
 
     key: str
@@ -49,14 +51,14 @@ class UnitsResult:
     """The units result from which a result comes: its key may be that of explanations or a scoring.
 
     root: the dataset's folder, where results do not hold the images; by default that of the sweep that was
-    last run with them. Of results with the same settings the newest counts, or the one that was asked for.
-    Raises AssayError for a key from which no units are reached, naming the nearest, and naming the result
-    that is not there any more.
+    last run with them. Of results with the same settings and files the newest counts, or the one that was
+    asked for. Raises AssayError for a key from which no units are reached, naming the nearest, and naming
+    the result that is not there any more.
     """
 
     def __init__(self, project: Project, key: str, root: Path | None = None) -> None:
         self._project, self._store, self._root = project, Store(project), root
-        self._lineages = Lineages(self._store)
+        self._lineages, self._files = Lineages(self._store), ResultFiles(project, self._store)
         self._asked = self._lineages.of(*self._named(key))
         self.key = self._asked.get("units") or self._units_of_study(key)
         self._own = self._lineages.of("units", self.key)
@@ -165,7 +167,7 @@ class UnitsResult:
 
     def slice_of(self, made: Made, stage: str) -> Settings:
         """Return the settings of the result of `stage` alone that a result was made of."""
-        return self._lineages.settings({stage: made.lineage[stage]})
+        return self._told({stage: made.lineage[stage]})
 
     @cached_property
     def _explanations(self) -> list[Made]:
@@ -186,8 +188,11 @@ class UnitsResult:
         if meta is None or not self._is_own(lineage):
             return None
         extra = {name: above for name, above in lineage.items() if self._own.get(name) != above}
-        settings = self._lineages.settings(extra)
-        return Made(key, self._project.result(stage, key), lineage, settings, float(meta["started"]))
+        folder = self._project.result(stage, key)
+        return Made(key, folder, lineage, self._told(extra), float(meta["started"]))
+
+    def _told(self, lineage: dict[str, str]) -> Settings:
+        return self._lineages.settings(lineage) | self._files.settings(lineage)
 
     def _is_own(self, lineage: dict[str, str]) -> bool:
         if "units" in lineage:

@@ -12,7 +12,7 @@ from pipeline.errors import AssayError
 from pipeline.inspect_opinions import Opinions
 from pipeline.inspect_results import UnitsResult
 from pipeline.inspect_texts import UnitTexts
-from pipeline.report.unit_examples import Examples, examples
+from pipeline.report.unit_examples import Examples, examples, is_constant
 from pipeline.report.unit_page import About, Facts, Group, Picture, Said, Text, UnitView, histogram_of
 
 FloatArray = NDArray[np.float64]
@@ -20,6 +20,8 @@ Opinion = dict[str, dict[int, str]]
 """By letter of the text and row of the image."""
 N_IMAGES = 8
 """Images a group."""
+N_NAMED = 10
+"""Judged units that a message names."""
 
 
 class UnitViews:
@@ -30,6 +32,7 @@ class UnitViews:
         self._pictures = Pictures(result.images)
         self._opinions = Opinions(result)
         self._texts = UnitTexts(result)
+        self._kind = "latent" if result.latents else "unit"
 
     def about(self, index: bool = False) -> About:
         """Return what all pages say of the result."""
@@ -44,8 +47,8 @@ class UnitViews:
             "dataset": place.get("dataset.name"),
             "SAE": result.sae_facts.get("variant"),
             "dictionary size": result.sae_facts.get("dictionary_size"),
-            "units of the layer": result.n_units,
-            "judged units": len(result.table),
+            "latents of the SAE" if result.latents else "units of the layer": result.n_units,
+            f"judged {self._kind}s": len(result.table),
             "images": f"{len(result.rows)} ({result.split})",
             "explanations": len(result.explanations),
             "scorings": len(result.scorings),
@@ -53,11 +56,11 @@ class UnitViews:
         }
         known = tuple((label, str(words)) for label, words in told.items() if words is not None)
         split = "" if result.split == "all" else result.split
-        return About(result.key, f"{what}{layer}", split, len(result.rows), known, index)
+        return About(result.key, f"{what}{layer}", split, len(result.rows), known, index, self._kind)
 
     def view(self, unit: int) -> UnitView:
         """Return all that a unit's page shows; AssayError where the layer has no such unit."""
-        self.require(unit)
+        self.require([unit])
         activation = self._result.activation(unit)
         deviations = standardised(activation)
         texts, left_out = self._texts.of(unit, deviations)
@@ -72,14 +75,18 @@ class UnitViews:
             notes=tuple(_note(key, method) for key, method in left_out.items()),
         )
 
-    def require(self, unit: int) -> None:
-        """Raise AssayError where the layer has no such unit."""
-        n_units = self._result.n_units
-        if unit >= n_units:
-            raise AssayError(
-                f"--unit {unit}: the layer of units/{self._result.key} has {n_units} units, "
-                f"0 to {n_units - 1}"
-            )
+    def require(self, units: Sequence[int]) -> None:
+        """Raise AssayError where no unit is named, or the layer has not one of them."""
+        n_units, key = self._result.n_units, self._result.key
+        if not units:
+            judged = [str(unit) for unit in self._result.table["unit"].tolist()]
+            told = ", ".join([*judged[:N_NAMED], *(["..."] if len(judged) > N_NAMED else [])])
+            raise AssayError(f"give --unit K: the judged {self._kind}s are {told}")
+        for unit in units:
+            if unit >= n_units:
+                raise AssayError(
+                    f"--unit {unit}: the layer of units/{key} has {n_units} {self._kind}s, 0 to {n_units - 1}"
+                )
 
     def images(self, view: UnitView) -> dict[str, Image.Image]:
         """Return the images that a view shows, by their ids."""
@@ -91,7 +98,7 @@ class UnitViews:
     def _facts(self, unit: int, activation: FloatArray) -> Facts:
         table = self._result.table.set_index("unit")
         flags = str(table["flags"].get(unit, ""))
-        if activation.min() == activation.max():
+        if is_constant(activation):
             flags = "constant_activation"
         return Facts(
             mean=float(activation.mean()),
@@ -129,6 +136,9 @@ class UnitViews:
             )
 
         n = len(activation)
+        if is_constant(activation):
+            own = tuple(picture(int(row)) for row in chosen.random)
+            return (Group("random", f"Drawn from {n:,} images with a fixed seed.", own),)
         rules = {
             "top": (chosen.top, f"The largest activations of {n:,} images, largest first."),
             "median": (chosen.median, f"Those whose ranks are nearest to the middle of {n:,}."),

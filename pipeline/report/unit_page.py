@@ -1,5 +1,7 @@
 """A page that shows one unit: its images, its texts by method, and their scores; whole in itself."""
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,10 +16,14 @@ from pipeline.composition import And, Composition, Formula, Linear, Not
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 MISSING, MINUS = "-", "\N{MINUS SIGN}"
 N_BINS = 40
+BREAKS = re.compile(r"(?<=\w)([_.=])(?=[^\W_])")
+"""Where names may break; not within the references of escaped text."""
+OWN_GROUP = re.compile(r"(?:(?<=^)|(?<=, ))explainer\.")
 TITLES = {
     "top": "Most active images",
     "median": "Images around the median",
@@ -139,6 +145,11 @@ class Facts:
     flags: tuple[str, ...]
     histogram: Histogram
 
+    @property
+    def constant(self) -> bool:
+        """Say whether all images have one activation."""
+        return self.histogram.low == self.histogram.high
+
 
 @dataclass(frozen=True)
 class UnitView:
@@ -154,7 +165,10 @@ class UnitView:
 
 @dataclass(frozen=True)
 class About:
-    """What is said on all pages of a units result; place: of which layer; split: "" for all images."""
+    """What is said on all pages of a units result; place: of which layer; split: "" for all images.
+
+    kind: what the units are, "unit" or "latent".
+    """
 
     key: str
     place: str
@@ -162,6 +176,11 @@ class About:
     n_images: int
     facts: tuple[tuple[str, str], ...]
     index: bool = False
+    kind: str = "unit"
+
+    def name(self, unit: int) -> str:
+        """Return "Unit 12" or "Latent 12"."""
+        return f"{self.kind.capitalize()} {unit}"
 
     @property
     def images(self) -> str:
@@ -173,16 +192,23 @@ def unit_page(view: UnitView, about: About) -> str:
     """Return a unit's page: HTML that needs no other file and no network, all text escaped."""
     targets = {score.target for text in view.texts for score in text.scores if score.target}
     legend = [(name, words) for name, words in TARGETS.items() if name in targets]
-    return (
-        _environment().get_template("unit.html").render(view=view, about=about, targets=legend, titles=TITLES)
-    )
+    letters = {text.letter: text for text in view.texts[::-1] if text.letter}
+    lettered = [letters[letter] for letter in dict.fromkeys(text.letter for text in view.texts) if letter]
+    template = _environment().get_template("unit.html")
+    return template.render(view=view, about=about, targets=legend, titles=TITLES, lettered=lettered)
 
 
 def index_page(views: Sequence[UnitView], about: About) -> str:
-    """Return the list of units: their most active images, and each method's text with its first score."""
+    """Return the list of units: their most active images, and each method's text with its first score.
+
+    A reason that several have stands once, below the table, with a number.
+    """
     methods = list(dict.fromkeys((text.method, text.settings) for view in views for text in view.texts))
     rows = [(view, [_of_method(view, method) for method in methods]) for view in views]
-    return _environment().get_template("units.html").render(rows=rows, methods=methods, about=about)
+    counts = Counter(text.reason for view in views for text in view.texts if text.reason)
+    repeated = {reason: place for place, reason in enumerate((r for r, n in counts.items() if n > 1), 1)}
+    template = _environment().get_template("units.html")
+    return template.render(rows=rows, methods=methods, about=about, repeated=repeated)
 
 
 def page_name(unit: int, suffix: str = ".html") -> str:
@@ -257,6 +283,18 @@ def deviations(value: float) -> str:
     return f"{rounded:+.1f} sd".replace("-", MINUS)
 
 
+def _breakable(words: str) -> "Markup":
+    """Return a name, escaped, that may break after "_", "." and "="."""
+    from markupsafe import Markup, escape
+
+    return Markup(BREAKS.sub(r"\1<wbr>", str(escape(words))))
+
+
+def _of_explainer(settings: str) -> str:
+    """Return settings as they stand beside a method's name: without the group's own."""
+    return OWN_GROUP.sub("", settings)
+
+
 def _share(value: float) -> str:
     return f"{100 * value:.1f}%"
 
@@ -295,6 +333,8 @@ def _environment() -> "Environment":
         "deviations": deviations,
         "share": _share,
         "counted": _counted,
+        "breakable": _breakable,
+        "of_explainer": _of_explainer,
         "place": _place,
         "heights": _heights,
         "page_name": page_name,

@@ -55,12 +55,13 @@ def _with_header(sheet: Image.Image, lines: list[str]) -> Image.Image:
 
 def _lines(view: UnitView, about: About) -> Iterator[str]:
     facts = view.facts
-    yield f"Unit {view.unit}" + (f", {about.place}" if about.place else "") + f" ({about.key})"
-    shown = {"mean": facts.mean, "sd": facts.sd, "maximum": facts.maximum}
-    numbers = [f"{name} {number(value)}" for name, value in shown.items()]
-    yield ", ".join(
-        [f"On {about.images}: {numbers[0]}", *numbers[1:], f"{100 * facts.positive_share:.1f}% above 0"]
-    )
+    yield about.name(view.unit) + (f", {about.place}" if about.place else "") + f" ({about.key})"
+    if facts.constant:
+        yield f"On {about.images}: it has one activation on these images, {number(facts.maximum)}"
+    else:
+        shown = {"mean": facts.mean, "sd": facts.sd, "maximum": facts.maximum}
+        numbers = ", ".join(f"{name} {number(value)}" for name, value in shown.items())
+        yield f"On {about.images}: {numbers}, {100 * facts.positive_share:.1f}% above 0"
     if facts.flags:
         yield ", ".join(facts.flags)
     if not view.judged:

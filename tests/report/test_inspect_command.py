@@ -18,7 +18,7 @@ from pipeline.composition import And, Not, linear
 from pipeline.crowd.arrays import standardised
 from pipeline.errors import AssayError
 from pipeline.explainers.explanations import text_columns
-from pipeline.files import write_json
+from pipeline.files import read_json, write_json
 from pipeline.inspect_command import inspect, write_units
 from pipeline.inspect_results import UnitsResult
 from pipeline.inspect_views import UnitViews
@@ -145,6 +145,23 @@ class Shop:
         pd.DataFrame(rated, columns=columns).to_parquet(place / "ratings.parquet")
         return key
 
+    def drawn(self, sampling: str, draws: list[tuple[str, str]]) -> None:
+        """Write a study's draws: image and text."""
+        table = pd.DataFrame(draws, columns=["image_id", "description"]).assign(probability=0.5)
+        table.to_parquet(self.project.result("sampling", sampling) / "study.parquet")
+
+    def read(self, stage: str, key: str, files: dict[str, str]) -> None:
+        """Say of a result which files it read: setting to checksum."""
+        path = self.project.result(stage, key) / "meta.json"
+        write_json(path, {**read_json(path), "files": files})
+
+    def ran(self, *points: tuple[str, str]) -> None:
+        """Write the table of a run: overrides and the key of explanations."""
+        path = self.project.results / "sweeps" / "mine" / "k1" / "points.csv"
+        path.parent.mkdir(parents=True)
+        with path.open("w", newline="") as stream:
+            csv.writer(stream).writerows([["overrides", "explanations_key"], *points])
+
     def score(
         self,
         kind: str,
@@ -264,6 +281,9 @@ def test_latents_are_units_too(tmp_path: Path) -> None:
     assert [picture.activation for picture in made.groups[0].pictures[:3]] == [7, 7, 0]
     assert ("SAE", "topk") in views.about().facts
     assert views.about().place == "latents of an SAE on layer block.1 of net"
+    assert views.about().name(0) == "Latent 0" and ("latents of the SAE", "5") in views.about().facts
+    with pytest.raises(AssayError, match="give --unit K: the judged latents are 0, 2, 4"):
+        views.require([])
 
 
 def test_latents_need_no_activations_any_more(tmp_path: Path) -> None:
@@ -342,6 +362,47 @@ def test_of_equal_settings_the_newest_result_counts_or_the_one_asked_for(shop: S
     assert ("older results of the same settings, not shown", "1") in about.facts
 
 
+@pytest.mark.parametrize("setting", ["explainer.path", "explainer.prompt", "explainer.vocabulary"])
+def test_another_content_of_a_file_is_another_setting(shop: Shop, setting: str) -> None:
+    """A newer file with a mistake hides neither the text of the good one nor its scores."""
+    good, bad = (shop.explain("csv", {0: text}, at=at) for text, at in (("good", 1.0), ("bad", 2.0)))
+    shop.read("explanations", good, {setting: "123456" + "f" * 58})
+    shop.read("explanations", bad, {setting: "abcdef" + "f" * 58})
+    shop.score("oracle", {"explanations": good}, {("csv", 0, "good"): 0.5})
+    made = view(shop, 0)
+    assert [(text.settings, text.description, len(text.scores)) for text in made.texts] == [
+        (f"{setting}=file abcdef", "bad", 0),
+        (f"{setting}=file 123456", "good", 1),
+    ]
+    assert UnitsResult(shop.project, "kaaa").n_older == 0
+
+
+def test_a_file_has_the_name_that_its_run_gave_it(shop: Shop) -> None:
+    first, second = shop.explain("csv", {0: "red"}, at=2.0), shop.explain("csv", {0: "blue"}, at=1.0)
+    again = shop.explain("csv", {0: "older code"}, at=0.0)
+    for key, checksum in ((first, "1" * 64), (second, "2" * 64), (again, "2" * 64)):
+        shop.read("explanations", key, {"explainer.path": checksum})
+    shop.ran(
+        ("explainer=csv explainer.path=my/texts.csv unit.n=5", first),
+        ("+explainer.path='my/my texts.csv'", second),
+    )
+    assert [text.settings for text in view(shop, 0).texts] == [
+        "explainer.path=texts.csv 111111",
+        "explainer.path=my texts.csv 222222",
+    ]
+    assert UnitsResult(shop.project, "kaaa").n_older == 1
+
+
+def test_ratings_that_arrived_later_make_the_earlier_scores_older(shop: Shop) -> None:
+    explained = shop.explain("csv", {0: "red"})
+    for at, checksum in ((1.0, "1" * 64), (2.0, "2" * 64)):
+        sampling = shop.put("sampling", shop.key(), {"explanations": explained}, at=at).name
+        crowd = shop.ratings(sampling, [], {"name": "files", "study": "pilot"})
+        shop.read("crowd", crowd, {"crowd.study.ratings": checksum})
+        shop.score("crowd", {"sampling": sampling, "crowd": crowd}, {("csv", 0, "red"): at / 4}, at)
+    assert [(score.settings, score.estimate) for score in scores(view(shop, 0), "csv")] == [("", 0.5)]
+
+
 def test_one_method_with_two_settings_has_two_texts(shop: Shop) -> None:
     shop.explain("clip", {0: "red"}, similarity="cos", at=2.0)
     shop.explain("clip", {0: "blue"}, similarity="wpmi", at=1.0)
@@ -357,8 +418,13 @@ def test_a_unit_without_a_text_has_the_methods_reason(shop: Shop) -> None:
     (text,) = made.texts
     assert (text.letter, text.description, text.reason) == ("", "", "constant activation")
     assert made.facts.flags == ("constant_activation",)
-    assert np.isnan(made.groups[0].pictures[0].standardised)
-    assert shown(made, "top") == IDS[N_TRAIN : N_TRAIN + 8]
+
+
+def test_a_unit_with_one_activation_has_random_images_only(shop: Shop) -> None:
+    (group,) = view(shop, CONSTANT).groups
+    assert (group.kind, group.rule) == ("random", f"Drawn from {N_TEST} images with a fixed seed.")
+    assert len({picture.image_id for picture in group.pictures} & {*IDS[N_TRAIN:]}) == 8
+    assert np.isnan(group.pictures[0].standardised)
 
 
 def test_a_unit_that_was_not_judged_is_shown_all_the_same(shop: Shop) -> None:
@@ -413,6 +479,7 @@ def test_a_composite_text_is_combined_for_the_scorer_and_told_by_concept_for_rat
         "sampling", shop.key(), {"explanations": explained, "probabilities": probabilities}
     ).name
     crowd = shop.ratings(sampling, [("w1", first, "red", True), ("w1", first, "wet fur", False)])
+    shop.drawn(sampling, [(first, "0.5 red - 1.25 wet fur")])
     names = {("le", 0, "0.5 red - 1.25 wet fur"): 0.5, ("le", 2, "red AND NOT blue"): 0.25}
     shop.score("crowd", {"sampling": sampling, "crowd": crowd}, names)
     made = view(shop, 0)
@@ -425,6 +492,28 @@ def test_a_composite_text_is_combined_for_the_scorer_and_told_by_concept_for_rat
     top = shown(formula, "top")[0]
     i = IDS.index(top) / 100
     assert said(formula, top)["A"].startswith(f"{100 * (0.5 + i) * (0.75 - i):.0f}%")
+
+
+def test_ratings_of_a_concept_for_another_text_are_none_of_the_composite(shop: Shop) -> None:
+    """Of two images on which "red" is rated, one was drawn for the sum, and one for "red" alone."""
+    drawn, other = IDS[N_TRAIN : N_TRAIN + 2]
+    explained, plain = shop.explain("le", {0: WORDS}), shop.explain("a", {0: "red"})
+    for explanations, draws in (
+        (explained, [(drawn, "0.5 red - 1.25 wet fur")]),
+        (plain, [(other, "red"), (drawn, "red")]),
+    ):
+        sampling = shop.put("sampling", shop.key(), {"explanations": explanations}).name
+        shop.drawn(sampling, draws)
+        concepts = ("red", "wet fur") if explanations == explained else ("red",)
+        rated = [("w1", image, concept, True) for image, _ in draws for concept in concepts]
+        crowd = shop.ratings(sampling, rated)
+        shop.score("crowd", {"sampling": sampling, "crowd": crowd}, {("le", 0, "x"): 0.5})
+    made = view(shop, 0)
+    assert [text.description for text in made.texts] == ["red", "0.5 red - 1.25 wet fur"]
+    assert said(made, drawn)["A"].endswith("1 of 1 yes")
+    assert said(made, drawn)["B"].endswith("yes: red 1/1, wet fur 1/1")
+    assert said(made, other)["A"].endswith("1 of 1 yes")
+    assert "yes" not in said(made, other).get("B", "")
 
 
 def study(shop: Shop, unit: int, activation: np.ndarray) -> str:
@@ -556,3 +645,14 @@ def test_the_command_line_has_it_and_its_mistakes_have_no_traceback(
     monkeypatch.chdir(shop.project.root)
     done = CliRunner().invoke(cli, ["inspect", "kaaa", "--unit", "9"])
     assert done.exit_code == 2 and "--unit 9: the layer" in done.output
+
+
+def test_without_a_unit_the_judged_ones_are_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop.project.root)
+    done = CliRunner().invoke(cli, ["inspect", "kaaa"])
+    assert done.exit_code == 2 and "give --unit K: the judged units are 0, 2, 4\n" in done.output
+    path = shop.project.result("units", KEYS["units"]) / "units.parquet"
+    table = pd.read_parquet(path)
+    pd.concat([table.head(1).assign(unit=i) for i in range(3, 15)]).to_parquet(path)
+    with pytest.raises(AssayError, match=r"are 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, \.\.\.$"):
+        write_units(shop.project, "kaaa", [])

@@ -67,14 +67,14 @@ VIEW = UnitView(
 class Page(HTMLParser):
     """The tags and the text of a page."""
 
-    VOID = ("meta", "img", "br", "link", "rect", "line", "ellipse")
+    VOID = ("meta", "img", "br", "link", "rect", "line", "ellipse", "wbr")
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.words: list[str] = []
-        self.feed(html)
+        self.feed(html.replace("<wbr>", ""))
         assert not self.open, f"left open: {self.open}"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -101,7 +101,9 @@ class Page(HTMLParser):
 
 
 def slow_examples(activation: list[float], n: int) -> tuple[list[int], list[int]]:
-    """Return top and median rows by sorting pairs and by moving out from the middle."""
+    """Return top and median rows by sorting pairs and by moving out from the middle; none of equal ones."""
+    if len(set(activation)) == 1:
+        return [], []
     order = [row for _, row in sorted((-value, row) for row, value in enumerate(activation))]
     middle = (len(order) - 1) / 2
     left = sorted(range(len(order)), key=lambda place: (abs(place - middle), place))
@@ -122,10 +124,11 @@ def test_no_image_is_in_two_groups_and_each_group_is_as_full_as_can_be(
     activation = np.random.default_rng(unit).integers(0, 9, n_images)
     chosen = examples(activation, n, unit)
     shown = np.concatenate([chosen.top, chosen.median, chosen.random])
-    assert len(set(shown)) == len(shown) == min(n_images, 3 * n)
+    varies = len(set(activation.tolist())) > 1
+    assert len(set(shown)) == len(shown) == min(n_images, 3 * n if varies else n)
     assert [len(group) for group in (chosen.top, chosen.median)] == [
-        min(n, n_images),
-        min(n, max(0, n_images - n)),
+        min(n, n_images) * varies,
+        min(n, max(0, n_images - n)) * varies,
     ]
     assert np.all(np.diff(chosen.rank[chosen.random]) > 0)
 
@@ -261,11 +264,70 @@ def test_the_histogram_is_told_in_words() -> None:
     )
 
 
-def test_a_constant_unit_is_flagged_and_shown() -> None:
-    facts = replace(FACTS, sd=0.0, flags=("constant_activation",), histogram=histogram_of([2.0, 2.0]))
+def test_a_constant_unit_says_so_instead_of_a_histogram_ranks_and_most_active_images(tmp_path: Path) -> None:
+    facts = replace(
+        FACTS, sd=0.0, maximum=2.0, flags=("constant_activation",), histogram=histogram_of([2.0, 2.0])
+    )
     picture = replace(PICTURE, standardised=NAN)
-    page = Page(unit_page(replace(VIEW, facts=facts, groups=(Group("top", "", (picture,)),)), ABOUT))
-    assert "constant_activation" in page.text and "no deviation" in page.text
+    view = replace(VIEW, facts=facts, groups=(Group("random", "Drawn.", (picture,)),))
+    page = Page(unit_page(view, ABOUT))
+    assert "it has one activation on these images, 2.00 (constant_activation)" in page.text
+    assert "no deviation" in page.text and "rank 1 ·" not in page.text
+    assert not [svg for svg in page.all("svg") if svg.get("role") == "img"]
+    listed = Page(index_page([view], ABOUT))
+    assert "12 one activation on these images" in listed.text and not listed.all("img")
+    unit_sheet(view, ABOUT, {"a1": Image.new("RGB", (20, 20), "red")}, tmp_path / "unit.png")
+    assert (tmp_path / "unit.png").is_file()
+
+
+def test_a_latent_is_called_one() -> None:
+    about = replace(ABOUT, kind="latent")
+    view = replace(VIEW, judged=False, texts=())
+    html = unit_page(view, about)
+    page = Page(html)
+    assert "<h1>Latent 12</h1>" in html and "<title>Latent 12:" in html
+    assert "Unit 12" not in page.text and "This latent was not judged" in page.text
+    assert "1 latent Each" in Page(index_page([view], about)).text
+
+
+def test_the_legend_says_of_a_sum_that_its_number_is_its_value() -> None:
+    sums = replace(RED, letter="B", description="0.5 red", composition=linear([(0.5, "red"), (0.25, "blue")]))
+    told = "how likely the scorer finds that text true of the image (a sum: its value), and how many"
+    assert told in Page(unit_page(replace(VIEW, texts=(RED, sums)), ABOUT)).text
+    assert "a sum" not in Page(unit_page(VIEW, ABOUT)).text
+
+
+def test_the_legend_has_each_letter_once_in_order() -> None:
+    texts = (RED, replace(RED, letter="B", description="blue"), replace(RED, method="invert"))
+    assert "A red B blue 3.20" in Page(unit_page(replace(VIEW, texts=texts), ABOUT)).text
+
+
+def test_long_names_may_break() -> None:
+    flags = replace(SCORE, settings="scorer.a_b=1.5e", flags=("prior_decides", "<b>_x"))
+    html = unit_page(replace(VIEW, texts=(replace(RED, scores=(flags,)),)), ABOUT)
+    assert "prior_<wbr>decides" in html and "scorer.<wbr>a_<wbr>b=<wbr>1.<wbr>5e" in html
+    assert "&lt;b&gt;_x" in html and "clip_<wbr>dissect" in html
+
+
+def test_settings_beside_a_method_do_not_repeat_whose_they_are() -> None:
+    text = replace(
+        RED, settings="explainer.top=5, explainer.path=my.explainer.csv 1a, explainer_scorer.name=b"
+    )
+    view = replace(VIEW, texts=(text,))
+    for html in (unit_page(view, ABOUT), index_page([view], ABOUT)):
+        assert "clip_dissect (top=5, path=my.explainer.csv 1a, explainer_scorer.name=b)" in Page(html).text
+
+
+def test_a_reason_that_several_units_have_stands_once_below_the_index() -> None:
+    dead = replace(SILENT, reason="constant activation", scores=(UNSCORED,))
+    views = [replace(VIEW, unit=unit, texts=(dead, replace(dead, method="b"))) for unit in (1, 2)]
+    text = Page(index_page([*views, VIEW], ABOUT)).text
+    assert text.count("constant activation") == 1 and text.count("no text: reason 1") == 4
+    assert (
+        "Reason 1 constant activation" in text
+        and "labels" not in text.split("Reason 1")[0].split("unit most")[1]
+    )
+    assert "no text: no positive activation" in text
 
 
 def test_a_unit_that_nobody_judged_says_so() -> None:
