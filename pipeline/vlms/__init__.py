@@ -1,0 +1,1 @@
+"""Vision-language models that are explained, one file a model."""

@@ -1,0 +1,81 @@
+"""A transformers model and its processor, from a local folder or the hub at a pinned commit."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.errors import AssayError
+from pipeline.models.device import choose
+from pipeline.vlms.vlm import ATTENTIONS
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load_parts(
+    model_class: Any,
+    processor_class: Any,
+    *,
+    weights: Mapping[str, Any],
+    attention: str,
+    dtype: str,
+    device: str,
+) -> tuple[Any, Any]:
+    """Return (module in evaluation mode, processor) of transformers.
+
+    `weights`: {"source": "folder", "path": ...} or {"source": "hub", "tag": ..., "revision": commit}. Only
+    safetensors are read, and no code from the folder or the hub runs. Raises AssayError where a part is
+    missing or of another kind, and where a tensor of the model is not in the files.
+    """
+    check_numerics(attention, dtype)
+    place, where = _place(weights)
+    with _explained(place):
+        processor = processor_class.from_pretrained(place, **where)
+        module, report = model_class.from_pretrained(
+            place,
+            **where,
+            attn_implementation=attention,
+            dtype=DTYPES[dtype],
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    if absent := sorted({*report["missing_keys"], *(str(each) for each in report["mismatched_keys"])}):
+        raise AssayError(
+            f"{place}: {len(absent)} tensors of {model_class.__name__} are missing or of another shape, "
+            f"first {absent[:3]}; the files are of another model"
+        )
+    return module.to(choose(device)).eval(), processor
+
+
+def check_numerics(attention: str, dtype: str) -> None:
+    """Raise AssayError for an attention implementation or a precision that is not known."""
+    if attention not in ATTENTIONS:
+        raise AssayError(f"vlm.attention={attention!r} is not one of {', '.join(ATTENTIONS)}")
+    if dtype not in DTYPES:
+        raise AssayError(f"vlm.dtype={dtype!r} is not one of {', '.join(DTYPES)}")
+
+
+def _place(weights: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    source = weights.get("source")
+    if source == "hub":
+        return str(weights["tag"]), {"revision": weights["revision"]}
+    if source != "folder":
+        raise AssayError(f"vlm.weights.source={source!r} is not known; use folder or hub")
+    folder = Path(weights["path"])
+    if not (folder / "config.json").is_file():
+        raise AssayError(f"vlm.weights.path={folder} holds no config.json; give the folder of a saved model")
+    return str(folder), {"local_files_only": True}
+
+
+@contextmanager
+def _explained(place: str) -> Iterator[None]:
+    """Turn the library's errors about files into one that names the place."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+        raise AssayError(
+            f"vlm.weights: {place} cannot be loaded ({type(error).__name__}: {str(error)[:300]}); check that "
+            "model, tokenizer and processor files are there, and for the hub the network and the revision"
+        ) from error

@@ -1,0 +1,155 @@
+"""Train the small LLaVA on images with several questions each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from pipeline.errors import AssayError
+from pipeline.models.device import threads_of
+from pipeline.models.weights import State, seeded
+from pipeline.vlms.adapter import stacked
+from pipeline.vlms.prepared import Ints
+from pipeline.vlms.tiny_llava import ANSWER_CUE, TinyShape, build, normalised, prompt_start
+from pipeline.vlms.words import END, PAD, Words
+
+Batch = tuple[np.ndarray[Any, Any], Sequence[Sequence[str]], Sequence[Sequence[str]], Ints]
+Draw = Callable[[int, int, int], Batch]
+IGNORED = -100
+WARM_UP = 50
+COOL_DOWN = 0.3
+"""The last share of the steps, in which the learning rate falls to zero in a line."""
+CLIP = 1.0
+RECENT = 0.95
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Trained weights; loss and accuracy are running means over the answers of the last steps."""
+
+    state: State
+    loss: float
+    accuracy: float
+
+
+def train(
+    draw: Draw,
+    shape: TinyShape,
+    *,
+    n_patch_classes: int,
+    n_steps: int,
+    n_images: int = 64,
+    n_questions: int = 8,
+    learning_rate: float = 2e-3,
+    weight_decay: float = 0.01,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Fitted:
+    """Train on `draw(step, n_images, n_questions)`, new images at every step.
+
+    A batch is images (B, H, W, 3) uint8, B lists of Q questions, B lists of Q one-word answers, and the class
+    of each patch (B, m) int64 below `n_patch_classes`. The questions of an image follow each other in one
+    sequence, so that the image is encoded once; a linear probe on the visual tokens learns the patch classes
+    beside, and is thrown away. Equal arguments give equal weights on one kind of CPU; torch's global random
+    state is left alone. Raises AssayError for an unknown word and an answer of more than one.
+    """
+    if n_steps < 1:
+        raise AssayError(f"vlm.n_steps={n_steps} trains nothing; use 1 or more")
+    with threads_of(threads), seeded(seed), torch.enable_grad():
+        fit = _Fit(shape, n_patch_classes, n_steps, learning_rate, weight_decay)
+        for step in tqdm(range(n_steps), desc="tiny_llava training", unit="step", disable=not progress):
+            images, questions, answers, labels = draw(step, n_images, n_questions)
+            ids, targets = packed(fit.words, shape.n_patches, questions, answers)
+            fit.step(normalised(images), ids, targets, torch.from_numpy(np.asarray(labels, dtype=np.int64)))
+    return Fitted({name: value.detach() for name, value in fit.module.state_dict().items()}, *fit.recent)
+
+
+def packed(
+    words: Words, n_patches: int, questions: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]
+) -> tuple[Tensor, Tensor]:
+    """Return ids (B, L) and targets (B, L): at each position the next id where it is to be learnt, else -100.
+
+    What is learnt is each answer and the end after it. Shorter rows are filled with pads at their end, which
+    nothing before them sees.
+    """
+    known: dict[tuple[str, str], list[int]] = {}
+    rows = []
+    for asked, told in zip(questions, answers, strict=True):
+        row = prompt_start(n_patches)
+        for pair in zip(asked, told, strict=True):
+            if pair not in known:
+                known[pair] = _turn(words, *pair)
+            row += known[pair]
+        rows.append(row)
+    ids = np.full((len(rows), max(map(len, rows), default=0)), PAD, dtype=np.int64)
+    for row, filled in zip(rows, ids, strict=True):
+        filled[: len(row)] = row
+    targets = np.full_like(ids, IGNORED)
+    image, turn = np.nonzero(ids == END)
+    for back in (1, 0):
+        targets[image, turn - back - 1] = ids[image, turn - back]
+    return torch.from_numpy(ids), torch.from_numpy(targets)
+
+
+def _turn(words: Words, question: str, answer: str) -> list[int]:
+    told = words.encode(answer)
+    if len(told) != 1:
+        raise AssayError(f"tiny_llava: the answer {answer!r} to {question!r} is not one word")
+    return [*words.encode(question), *ANSWER_CUE, *told, END]
+
+
+class _Fit:
+    """Model, probe and optimiser."""
+
+    def __init__(
+        self, shape: TinyShape, n_classes: int, n_steps: int, learning_rate: float, weight_decay: float
+    ) -> None:
+        self.module = build(shape, "sdpa").train()
+        self.words = Words(shape.words)
+        self.probe = nn.Linear(shape.width, n_classes)
+        self.parameters = [*self.module.parameters(), *self.probe.parameters()]
+        self.optimiser = torch.optim.AdamW(
+            self.parameters, lr=learning_rate, weight_decay=weight_decay, betas=(0.9, 0.98)
+        )
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, lambda i: _rate(i, n_steps))
+        self.recent: tuple[float, float] = (float("nan"), float("nan"))
+
+    def step(self, pixels: Tensor, ids: Tensor, targets: Tensor, labels: Tensor) -> None:
+        """One gradient step: the answers' cross-entropy and the probe's."""
+        features = stacked(self.module.model.get_image_features(pixels).pooler_output)
+        embedded = self.module.get_input_embeddings()(ids)
+        start = len(prompt_start(0))
+        inputs = torch.cat([embedded[:, :start], features, embedded[:, start + features.shape[1] :]], dim=1)
+        hidden = self.module.model.language_model(inputs_embeds=inputs, use_cache=False).last_hidden_state
+        wanted = targets != IGNORED
+        logits, truth = self.module.lm_head(hidden[wanted]), targets[wanted]
+        loss = F.cross_entropy(logits, truth)
+        probed = F.cross_entropy(self.probe(features).flatten(0, 1), labels.flatten())
+        self.optimiser.zero_grad()
+        (loss + probed).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
+        self.optimiser.step()
+        self.schedule.step()
+        answers = truth != END
+        right = (logits.detach().argmax(-1) == truth)[answers].double().mean()
+        self._remember(float(loss.detach()), float(right))
+
+    def _remember(self, loss: float, accuracy: float) -> None:
+        if np.isnan(self.recent[0]):
+            self.recent = (loss, accuracy)
+        else:
+            self.recent = (
+                RECENT * self.recent[0] + (1 - RECENT) * loss,
+                RECENT * self.recent[1] + (1 - RECENT) * accuracy,
+            )
+
+
+def _rate(step: int, n_steps: int) -> float:
+    """Return the factor of the learning rate: up in a line, level, down in a line."""
+    return min(1.0, (step + 1) / WARM_UP, (n_steps - step) / (COOL_DOWN * n_steps))

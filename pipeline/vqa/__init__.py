@@ -1,0 +1,1 @@
+"""Images with questions and answers, one file a dataset."""
