@@ -18,19 +18,19 @@ Game = Callable[[Bools, Bools], Floats]
 class Attribution:
     """One number a patch (m,) and one a query token (n,), float64; higher counts more.
 
-    The modalities are ranked apart: their scales need not agree.
+    The modalities are ranked apart: their scales need not agree. notes: what the explainer found amiss.
     """
 
     patches: Floats
     tokens: Floats
+    notes: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """`constant_patches`, `constant_tokens`: these scores rank nothing, the rule for ties alone does."""
+        """The notes, and `constant_patches`, `constant_tokens`: scores that leave the order to the tie rule."""
         scores = {"patches": self.patches, "tokens": self.tokens}
-        return tuple(
-            f"constant_{name}" for name, each in scores.items() if len(each) > 1 and not np.ptp(each)
-        )
+        constant = [name for name, each in scores.items() if len(each) > 1 and not np.ptp(each)]
+        return (*self.notes, *(f"constant_{name}" for name in constant))
 
 
 def attribution(explainer: str, prepared: Prepared, patches: Any, tokens: Any) -> Attribution:

@@ -50,7 +50,7 @@ def blank() -> torch.Tensor:
 
 @pytest.mark.parametrize("target", ["log_probability", "logit"])
 def test_integrated_gradients_of_patches_and_tokens_sum_to_the_score_gained(target: str) -> None:
-    found = ig.attribute(vlm(), prepared(), TWO, target=target, n_steps=64)
+    found = ig.attribute(vlm(), prepared(), TWO, target=target, n_steps=64, tolerance=1e-4)
     gained = score(embedded(vlm(), prepared(), TWO)[0], target) - score(blank(), target)
     assert abs(gained) > 0.1
     assert found.patches.sum() + found.tokens.sum() == pytest.approx(gained, rel=1e-4)
@@ -66,13 +66,28 @@ def test_integrated_gradients_are_the_mean_gradient_on_the_line() -> None:
         value, _ = answer_score(vlm(), prepared(), TWO, point[None], "log_probability")
         total += torch.autograd.grad(value.sum(), point)[0] * (high - low)
     expected = ((clean - start) * total).sum(-1).numpy()
-    found = ig.attribute(vlm(), prepared(), TWO, n_steps=64)
+    found = ig.attribute(vlm(), prepared(), TWO, n_steps=64, tolerance=1e-4)
     np.testing.assert_allclose(found.patches, expected[2:14], rtol=1e-2, atol=2e-3)
     np.testing.assert_allclose(found.tokens, expected[14:19], rtol=1e-2, atol=2e-3)
 
 
+def test_steps_double_until_the_sum_is_complete_and_a_map_that_is_not_says_so() -> None:
+    rough = ig.attribute(vlm(), prepared(), TWO, n_steps=4, max_steps=4, tolerance=1e-6)
+    assert rough.flags == ("incomplete",)
+    fine = ig.attribute(vlm(), prepared(), TWO, n_steps=4, max_steps=64, tolerance=1e-3)
+    assert fine.flags == ()
+    assert fine.patches.tolist() != rough.patches.tolist()
+    gained = score(embedded(vlm(), prepared(), TWO)[0], "log_probability") - score(blank(), "log_probability")
+    scale = np.abs(fine.patches).sum() + np.abs(fine.tokens).sum()
+    assert abs(fine.patches.sum() + fine.tokens.sum() - gained) <= 1e-3 * scale
+    coarse = ig.attribute(vlm(), prepared(), TWO, n_steps=4, max_steps=64, tolerance=10)
+    assert coarse.patches.tolist() == rough.patches.tolist()
+
+
 def test_the_batch_of_integrated_gradients_changes_nothing() -> None:
-    one, all_at_once = (ig.attribute(vlm(), prepared(), TWO, n_steps=10, batch_size=b) for b in (1, 64))
+    one, all_at_once = (
+        ig.attribute(vlm(), prepared(), TWO, n_steps=10, max_steps=10, batch_size=b) for b in (1, 64)
+    )
     np.testing.assert_allclose(one.patches, all_at_once.patches, rtol=1e-6, atol=1e-9)
 
 
@@ -180,6 +195,7 @@ def test_a_confident_answer_still_has_a_gradient() -> None:
     ("module", "settings", "named"),
     [
         (ig, {"n_steps": 0}, "n_steps=0"),
+        (ig, {"n_steps": 64, "max_steps": 32}, "max_steps=32"),
         (ig, {"target": "probability"}, "attribution.target='probability'"),
         (llava_cam, {"threshold": 1.5}, "threshold=1.5"),
         (llava_cam, {"n_smooth": -1}, "n_smooth=-1"),
