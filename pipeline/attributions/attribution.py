@@ -27,7 +27,7 @@ class Attribution:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The notes, and `constant_patches`, `constant_tokens`: scores that leave the order to the tie rule."""
+        """The notes, and `constant_patches`, `constant_tokens`: scores that the tie rule alone ranks."""
         scores = {"patches": self.patches, "tokens": self.tokens}
         constant = [name for name, each in scores.items() if len(each) > 1 and not np.ptp(each)]
         return (*self.notes, *(f"constant_{name}" for name in constant))

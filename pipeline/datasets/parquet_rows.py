@@ -83,7 +83,10 @@ def path_in(cell: Cell, folders: Sequence[Path]) -> Path | None:
         cell = None if cell.get("bytes") is not None else cell.get("path")
     if not isinstance(cell, str) or not cell or len(cell) > LONGEST_PATH or "\0" in cell:
         return None
-    return next((folder / cell for folder in folders if (folder / cell).is_file()), None)
+    try:
+        return next((folder / cell for folder in folders if (folder / cell).is_file()), None)
+    except OSError:  # no name that this system can have, such as an image in base64
+        return None
 
 
 def _from_base64(text: str) -> bytes:

@@ -96,19 +96,12 @@ def _image(cell: Callable[[], Cell], folders: tuple[Path, ...], place: str) -> I
 
 
 def _encoded(cell: Cell, folders: tuple[Path, ...]) -> bytes:
-    path = _named(cell, folders)
+    path = path_in(cell, folders)
     if path is None:
         return encoded_in(cell)
     if not any(path.resolve().is_relative_to(folder.resolve()) for folder in folders):
         raise Undecodable(f"{path} lies outside {', '.join(map(str, folders))}")
     return path.read_bytes()
-
-
-def _named(cell: Cell, folders: tuple[Path, ...]) -> Path | None:
-    try:
-        return path_in(cell, folders)
-    except OSError:  # base64 of a small image is a name longer than file systems take
-        return None
 
 
 @lru_cache(maxsize=1)

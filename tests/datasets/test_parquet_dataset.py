@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.datasets import parquet
 from pipeline.datasets.decoding import decode
+from pipeline.datasets.parquet_rows import path_in
 from pipeline.datasets.reading import ImageReader
 from pipeline.errors import AssayError
 
@@ -194,3 +195,8 @@ def test_a_column_of_two_kinds_in_two_files_is_named(root, encoded):
     write(root, {"image": [encoded(1)], "red": ["yes"]}, "b.parquet")
     with pytest.raises(AssayError, match=r"b\.parquet: column 'red' is of another kind"):
         labels(root, "red")
+
+
+@pytest.mark.parametrize("length", [100, 255, 256, 700, 1024, 5000])
+def test_text_of_any_length_that_names_no_file_is_no_file(tmp_path, length):
+    assert path_in("A" * length, [tmp_path]) is None
