@@ -105,12 +105,19 @@ def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
         for stage, markers in left.items():
             if stage not in told and all(marker.is_file() for marker in markers):
                 told.add(stage)
-                print(
-                    f"{time.monotonic() - started:7.1f} s  {stage} done ({len(told)} of {len(left)} stages)",
-                    flush=True,
-                )
+                print(f"{time.monotonic() - started:7.1f} s  {_ended(stage, plan)}", end="", flush=True)
+                print(f" ({len(told)} of {len(left)} stages)", flush=True)
         if not ended:
             time.sleep(POLL)
+
+
+def _ended(stage: str, plan: Plan) -> str:
+    """Say that a stage is done, or how many of its results failed or were passed over."""
+    rows = [row for row in failures(plan) if row["stage"] == stage]
+    own = sum(_is_own(row) for row in rows)
+    parts = {"failed": own, "passed over": len(rows) - own}
+    found = ", ".join(f"{count} {word}" for word, count in parts.items() if count)
+    return f"{stage}: {found}" if found else f"{stage} done"
 
 
 def _died(plan: Plan) -> list[str]:
@@ -131,12 +138,14 @@ def _report(prepared: Prepared) -> int:
         console.print(f"note: {line}", markup=False)
     if folder:
         table = folder / "methods.txt"
-        console.print(
-            f"all {len(prepared.build.points)} points are there; tables and figure: {_latest(folder)}"
-        )
+        console.print(f"{_all(len(prepared.build.points))} there; tables and figure: {_latest(folder)}")
         if table.is_file():
             print(table.read_text(encoding="utf-8"), end="")
     return 0
+
+
+def _all(n_points: int) -> str:
+    return "the point is" if n_points == 1 else f"all {n_points} points are"
 
 
 def _drift(prepared: Prepared) -> Iterator[str]:

@@ -46,6 +46,7 @@ def test_a_file_edited_after_planning_is_not_read(copy: TinyProject) -> None:
 def test_one_unknown_layer_stops_no_other(copy: TinyProject) -> None:
     printed = copy.run("run", "sweep=light", "layer=blocks.2,nosuch", code=1)
     assert "nosuch" in printed
+    assert "activations: 1 failed" in printed and "scoring: 2 passed over" in printed
     counts = copy.prepare("layer=blocks.2,nosuch", sweep="light").status.counts()
     assert counts["activations"]["fresh"] == 1
     assert counts["scoring"]["fresh"] == 2
