@@ -120,7 +120,10 @@ def test_where_no_concept_passes_the_screening_every_unit_says_so():
         "no concept passes the screening (mean of its 5 highest values >= 0.5, sd >= 1e-05)",
         "constant activation",
     ]
-    assert result.notes == ("le_label: 0 of 12 concepts pass the screening",)
+    assert result.notes == (
+        "le_label: 0 of 12 concepts pass the screening: the highest mean of 5 values is 0.4, "
+        "explainer.min_top_mean is 0.5",
+    )
     assert result.table["score"].dtype == np.float64 and result.table["n_concepts"].dtype == np.int64
 
 
