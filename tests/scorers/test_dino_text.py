@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from open_clip.tokenizer import SimpleTokenizer
 from open_clip.transformer import TextTransformer
 from PIL import Image
@@ -17,8 +18,6 @@ from torch import Tensor, nn
 from pipeline.errors import AssayError
 from pipeline.scorers.dino_text import load, transform
 from pipeline.scorers.dual_encoder import DualEncoder
-
-transformers = pytest.importorskip("transformers")
 
 ARCH = "vit_tiny_patch16_dinov3_qkvb"
 WIDTH, TEXT_WIDTH, CONTEXT, SIZE = 192, 128, 12, 32
