@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pipeline.report.templating import environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-TEMPLATES = Path(__file__).parent / "templates"
 SLUG_LENGTH = 60
 MISSING, MINUS = "-", "\N{MINUS SIGN}"
 
@@ -171,18 +171,10 @@ def change_words(delta: float, adds: bool, empty: bool) -> str:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"score": _score, "signed": _signed, "share": _share, "counted": _counted}
-    environment.globals["change_words"] = change_words
-    return environment
+    found = environment()
+    found.filters |= {"score": _score, "signed": _signed, "share": _share, "counted": _counted}
+    found.globals["change_words"] = change_words
+    return found
 
 
 def _score(value: float) -> str:

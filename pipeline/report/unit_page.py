@@ -6,19 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pipeline.composition import And, Composition, Formula, Linear, Not
+from pipeline.report.templating import environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-TEMPLATES = Path(__file__).parent / "templates"
 MISSING, MINUS = "-", "\N{MINUS SIGN}"
 N_BINS = 40
 BREAKS = re.compile(r"(?<=\w)([_.=])(?=[^\W_])")
@@ -316,16 +315,8 @@ def _heights(histogram: Histogram) -> Iterable[float]:
 
 @cache
 def _environment() -> "Environment":
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    found = environment()
+    found.filters |= {
         "number": number,
         "weight": weight_text,
         "score": score_text,
@@ -340,8 +331,8 @@ def _environment() -> "Environment":
         "page_name": page_name,
         "tokens": formula_tokens,
     }
-    environment.tests |= {
+    found.tests |= {
         "nan": isnan,
         "linear": lambda composition: isinstance(composition, Linear),
     }
-    return environment
+    return found
