@@ -4,6 +4,7 @@ Also `python -m pipeline.execution PLAN STAGE BATCH`, for stages with a process 
 """
 
 import copy
+import hashlib
 import importlib
 import os
 import platform
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import AssayError
-from pipeline.files import read_json, sha256, write_json
+from pipeline.files import canonical, read_json, sha256, write_json
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.batches import Batch, Plan, read_plan, row_of
 from pipeline.plan.content import file_checksum, folder_checksum
@@ -27,8 +28,11 @@ from pipeline.plan.keys import AWAITED, Job, installed_version
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project, find_project
 from pipeline.plan.store import QUARANTINE, Store, hidden_name
+from pipeline.progress import reported_to
 
 Config = dict[str, Any]
+Consumed = dict[str, dict[str, str]]
+"""Result to the checksum of each of its files."""
 PASSED_OVER = "passed over"
 
 
@@ -39,8 +43,9 @@ def run_batch(plan: Plan, batch_id: str) -> None:
     """
     project = find_project(plan.path.parent)
     batch = plan.batches[batch_id]
-    for jobs in _passes(batch):
-        _try_jobs(project, plan, jobs)
+    with reported_to(plan.progress(batch)):
+        for jobs in _passes(batch):
+            _try_jobs(project, plan, jobs)
     write_json(Path(plan.marker(batch)), {"keys": [job.key for job in batch.jobs]})
 
 
@@ -51,16 +56,25 @@ def _try_jobs(project: Project, plan: Plan, jobs: Sequence[Job]) -> None:
     except AssayError as error:
         if len(jobs) == 1:
             _note_failure(plan, jobs, str(error))
-        for job in jobs if len(jobs) > 1 else ():
-            _try_jobs(project, plan, [job])
+        for part in _apart(project, jobs) if len(jobs) > 1 else ():
+            _try_jobs(project, plan, part)
     except Exception:
         _note_failure(plan, jobs, traceback.format_exc())
 
 
 def _passes(batch: Batch) -> list[list[Job]]:
-    if row_of(batch.jobs[0]).together:
+    row = row_of(batch.jobs[0])
+    if row.together or row.shares:
         return [list(batch.jobs)]
     return [[job] for job in batch.jobs]
+
+
+def _apart(project: Project, jobs: Sequence[Job]) -> list[list[Job]]:
+    """Part jobs whose pass failed: those without all their inputs from the others, else each from each."""
+    store = Store(project)
+    ready = [job for job in jobs if all(store.exists(stage, key) for stage, key in job.upstream)]
+    lacking = [[job] for job in jobs if job not in ready]
+    return [ready, *lacking] if ready and lacking else [[job] for job in jobs]
 
 
 def _note_failure(plan: Plan, jobs: Sequence[Job], message: str) -> None:
@@ -76,16 +90,19 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
     with closing(Memory(project.memory)) as memory:
         _check_unchanged(memory, jobs)
         _check_files(memory, jobs[0])
-        consumed = _check_inputs(project, Store(project), jobs[0])
+        consumed = _check_inputs(project, Store(project), jobs)
         folders = [_temporary(project, job) for job in jobs]
         try:
             started, clock = time.time(), time.perf_counter()
-            notes = _call(project, jobs, folders)
+            partials = [_partial(project, job, each) for job, each in zip(jobs, consumed, strict=True)]
+            notes = _call(project, jobs, folders, partials)
             facts = {"started": round(started, 3), "seconds": round(time.perf_counter() - clock, 3)}
             _check_unchanged(memory, jobs)
-            for job, folder, note in zip(jobs, folders, notes, strict=True):
-                write_meta(project, job, folder, consumed, note, facts)
+            for job, folder, note, each in zip(jobs, folders, notes, consumed, strict=True):
+                write_meta(project, job, folder, each, note, facts)
                 publish(project, job, folder)
+            for partial in partials:
+                shutil.rmtree(partial, ignore_errors=True)
         finally:
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -95,6 +112,12 @@ def _temporary(project: Project, job: Job) -> Path:
     folder = project.result(job.stage, hidden_name(job.key))
     folder.mkdir(parents=True)
     return folder
+
+
+def _partial(project: Project, job: Job, consumed: Consumed) -> Path:
+    """Return where a resumable job keeps what it has done; inputs of other contents have another place."""
+    made_of = hashlib.sha256(canonical(consumed).encode()).hexdigest()[:8]
+    return project.partials / job.stage / f"{job.key}-{made_of}"
 
 
 def _check_unchanged(memory: Memory, jobs: Sequence[Job]) -> None:
@@ -120,10 +143,10 @@ def _check_files(memory: Memory, job: Job) -> None:
             raise AssayError(f"{key}: {path} changed since planning; run the same command again")
 
 
-def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[str, str]]:
-    """Hash every input file before use; a damaged result is moved aside and must be rebuilt."""
-    consumed = {}
-    for stage, key in job.upstream:
+def _check_inputs(project: Project, store: Store, jobs: Sequence[Job]) -> list[Consumed]:
+    """Hash every input file of the jobs before use; a damaged result is moved aside and must be rebuilt."""
+    consumed: Consumed = {}
+    for stage, key in dict.fromkeys(upstream for job in jobs for upstream in job.upstream):
         if not store.exists(stage, key):
             raise AssayError(f"{PASSED_OVER}: its input {stage}/{key} is not there")
         if damage := store.damage(stage, key, thorough=True):
@@ -135,7 +158,8 @@ def _check_inputs(project: Project, store: Store, job: Job) -> dict[str, dict[st
         meta = store.meta(stage, key)
         assert meta is not None
         consumed[f"{stage}/{key}"] = {name: facts["sha256"] for name, facts in meta["outputs"].items()}
-    return consumed
+    names = ([f"{stage}/{key}" for stage, key in job.upstream] for job in jobs)
+    return [{name: consumed[name] for name in own} for own in names]
 
 
 def stage_config(job: Job) -> Config:
@@ -156,26 +180,38 @@ def _set(config: Config, dotted: str, value: Any) -> None:
     node[leaf] = {**value, **node.get(leaf, {})} if isinstance(value, dict) else value
 
 
-def _call(project: Project, jobs: Sequence[Job], folders: Sequence[Path]) -> list[list[str]]:
-    module = importlib.import_module(f"pipeline.stages.{jobs[0].stage}")
+def _call(
+    project: Project, jobs: Sequence[Job], folders: Sequence[Path], partials: Sequence[Path]
+) -> list[list[str]]:
+    """Run a stage's module; jobs that share a pass get each their own of the inputs that may differ."""
+    module, row = importlib.import_module(f"pipeline.stages.{jobs[0].stage}"), row_of(jobs[0])
+    configs = [stage_config(job) for job in jobs]
     inputs: dict[str, Any] = {
-        stage: [project.result(stage, key) for key in keys]
-        if isinstance(keys, list)
-        else project.result(stage, keys)
+        stage: _folders(project, stage, [job.inputs[stage] for job in jobs] if stage in row.shares else keys)
         for stage, keys in jobs[0].inputs.items()
     }
-    configs = [stage_config(job) for job in jobs]
-    if row_of(jobs[0]).together:
-        notes: list[str] = module.run_together(configs, inputs, list(folders))
-        return [notes for _ in jobs]
+    if row.resumable:
+        notes: list[list[str]] = module.run_together(configs, inputs, list(folders), list(partials))
+        return notes
+    if row.together:
+        shared: list[str] = module.run_together(configs, inputs, list(folders))
+        return [shared for _ in jobs]
     return [module.run(configs[0], inputs, folders[0]) or []]
+
+
+def _folders(project: Project, stage: str, keys: Any) -> Path | list[Path]:
+    return (
+        [project.result(stage, key) for key in keys]
+        if isinstance(keys, list)
+        else project.result(stage, keys)
+    )
 
 
 def write_meta(
     project: Project,
     job: Job,
     folder: Path,
-    consumed: Mapping[str, Mapping[str, str]],
+    consumed: Consumed,
     notes: Sequence[str],
     facts: Mapping[str, Any],
 ) -> None:

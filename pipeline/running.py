@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -20,9 +20,12 @@ from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep
 from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
 from pipeline.printing import how_to_give, print_plan
+from pipeline.progress import read_progress
 
 POLL = 0.2
 """Seconds between looks at the markers."""
+QUIET = 20.0
+"""Seconds between looks at how far long stages are."""
 
 
 @contextmanager
@@ -94,12 +97,12 @@ def _snakemake(project: Project, plan: Plan, cores: int | None, profile: str) ->
 
 
 def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
-    """Print a line when a stage of the plan has ended, until the process ends."""
+    """Print a line when a stage of the plan has ended, and how far long ones are, until the process ends."""
     started, told = time.monotonic(), set[str]()
     left: dict[str, list[Path]] = {}
     for batch in plan.batches.values():
         left.setdefault(batch.stage, []).append(Path(plan.marker(batch)))
-    ended = False
+    ended, next_look = False, QUIET
     while not ended:
         ended = process.poll() is not None
         for stage, markers in left.items():
@@ -107,8 +110,19 @@ def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
                 told.add(stage)
                 print(f"{time.monotonic() - started:7.1f} s  {_ended(stage, plan)}", end="", flush=True)
                 print(f" ({len(told)} of {len(left)} stages)", flush=True)
+        if (since := time.monotonic() - started) > next_look:
+            for line in _at_work(plan):
+                print(f"{since:7.1f} s  {line}", flush=True)
+            next_look = since + QUIET
         if not ended:
             time.sleep(POLL)
+
+
+def _at_work(plan: Plan) -> Iterator[str]:
+    """Yield how far each batch is that says so."""
+    for batch in plan.batches.values():
+        with suppress(OSError):  # it has just ended
+            yield f"{batch.stage}: {read_progress(plan.progress(batch)).words()}"
 
 
 def _ended(stage: str, plan: Plan) -> str:

@@ -10,7 +10,6 @@ with and without the Gram matrix, celer and skglm where they are installed.
 
 import argparse
 import statistics
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -107,7 +106,6 @@ def solver(name: str) -> Weights:
     elif name == "celer":
         from celer import ElasticNet
     else:
-        sys.modules["coverage"] = None  # numba asks for the package, and would find scripts/coverage.py
         from skglm import ElasticNet
     model = ElasticNet(alpha=STRENGTH, l1_ratio=L1_RATIO, tol=TOLERANCE, fit_intercept=False)
     model.fit(np.asfortranarray(np.eye(4)), np.arange(4.0))  # compiles, where it does

@@ -33,6 +33,11 @@ class Attribution:
         return (*self.notes, *(f"constant_{name}" for name in constant))
 
 
+def inverted(attribution: Attribution) -> Attribution:
+    """Return the attribution that ranks the other way round; 0 stays 0."""
+    return Attribution(0 - attribution.patches, 0 - attribution.tokens)
+
+
 def attribution(explainer: str, prepared: Prepared, patches: Any, tokens: Any) -> Attribution:
     """Return the scores of patches (m,) and tokens (n,) as an Attribution.
 

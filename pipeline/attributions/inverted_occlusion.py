@@ -1,7 +1,7 @@
 """inverted_occlusion: occlusion with its sign turned, so the least important first; the lower bound."""
 
 from pipeline.attributions import occlusion
-from pipeline.attributions.attribution import Attribution, Game, require_game
+from pipeline.attributions.attribution import Attribution, Game, inverted, require_game
 from pipeline.vlms.prepared import Prepared
 from pipeline.vlms.vlm import Answer, Vlm
 
@@ -14,8 +14,3 @@ def attribute(
     """Score a player by f(all but this one) - f(all). Raises AssayError without a game."""
     require_game("inverted_occlusion", game)
     return inverted(occlusion.attribute(vlm, prepared, answer, game=game, seed=seed))
-
-
-def inverted(attribution: Attribution) -> Attribution:
-    """Return the attribution that ranks the other way round; 0 stays 0."""
-    return Attribution(0 - attribution.patches, 0 - attribution.tokens)

@@ -51,6 +51,13 @@ def _exactness(tf32: bool) -> Iterator[None]:
 
 
 @contextmanager
+def exact(*, tf32: bool, threads: int | None) -> Iterator[None]:
+    """Run the block with the stated exactness, with or without gradients; every setting is restored."""
+    with threads_of(threads), _exactness(tf32):
+        yield
+
+
+@contextmanager
 def inference(
     device: str, *, precision: str = "float32", tf32: bool = False, threads: int | None = None
 ) -> Iterator[torch.device]:
@@ -62,5 +69,5 @@ def inference(
     lower: Any = nullcontext()
     if precision != "float32":
         lower = torch.autocast(target.type, dtype=PRECISIONS[precision])
-    with threads_of(threads), _exactness(tf32), torch.inference_mode(), lower:
+    with exact(tf32=tf32, threads=threads), torch.inference_mode(), lower:
         yield target

@@ -46,6 +46,10 @@ class Plan:
         """Return the file that says a batch has ended."""
         return str(self.folder / batch.stage / f"{batch.id}.done")
 
+    def progress(self, batch: Batch) -> Path:
+        """Return the file that says how far a batch at work is."""
+        return self.folder / batch.stage / f"{batch.id}.progress"
+
     @property
     def markers(self) -> list[str]:
         """Return all markers."""
@@ -53,8 +57,8 @@ class Plan:
 
     def threads(self, batch_id: str) -> int:
         """Return the cores that a batch keeps busy: torch's threads where it computes with torch, else 1."""
-        numerics = self.batches[batch_id].jobs[0].slice.get("numerics", {})
-        return int(numerics.get("threads", 1))
+        slice_ = self.batches[batch_id].jobs[0].slice
+        return int(slice_.get("numerics", {}).get("threads", slice_.get("numerics.threads", 1)))
 
     def inputs(self, batch_id: str) -> list[str]:
         """Return the markers that a batch waits for."""
@@ -87,15 +91,16 @@ def batch_up(jobs: Mapping[JobId, Job], to_run: list[JobId]) -> list[Batch]:
 
 
 def _pass(job: Job) -> str:
-    together = row_of(job).together
-    if together is None:
+    row = row_of(job)
+    if not row.together and not row.shares:
         return ""
-    shared = {key: value for key, value in job.slice.items() if key != together}
-    return canonical([shared, job.inputs, job.paths])
+    same = {key: value for key, value in job.slice.items() if key not in row.together}
+    inputs = {stage: keys for stage, keys in job.inputs.items() if stage not in row.shares}
+    return canonical([same, inputs, job.paths])
 
 
 def row_of(job: Job) -> Stage:
-    """Return the first row of a job's stage: `together` and `batch` are the same in all of them."""
+    """Return the first row of a job's stage: how jobs share a pass is the same in all of them."""
     return STAGES[job.stage][0]
 
 

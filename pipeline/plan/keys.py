@@ -115,6 +115,10 @@ class Slicer:
         code = {module: self._fingerprints.fingerprint(module) for module in modules}
         return code | {target: self.target(target) for target in _targets(slice_)}
 
+    def files(self, name: str, stage: Stage) -> dict[str, str]:
+        """Return the checksums of the project files that a stage reads beside its code."""
+        return {file: file_checksum(self._memory, self._root / file, name) for file in stage.files}
+
     def target(self, target: str) -> str:
         """Return the fingerprint or version behind a `_target_`; AssayError where it has neither."""
         module = target.rpartition(".")[0]
@@ -145,7 +149,7 @@ class Slicer:
             kept = self._replaced(name, key, lookup(point.values, key), stage.ignores, point.models, part)
             if key in stage.reads and kept is not None:
                 slice_[key] = kept
-        part.files.update({f: file_checksum(self._memory, self._root / f, name) for f in stage.files})
+        part.files.update(self.files(name, stage))
         self._add_study(stage, point, part)
         return replace(part, code=self.code(name, stage, point.values, slice_))
 

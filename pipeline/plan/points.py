@@ -25,10 +25,26 @@ from pipeline.plan.stages import (
 from pipeline.plan.sweep import Point, Sweep
 from pipeline.plan.validation import Validated, Validator
 
-ALWAYS = ("dataset", "model", "layer")
+ALWAYS = {
+    "crowd": ("dataset", "model", "layer"),
+    "sae": ("dataset", "model", "layer"),
+    "vlm": ("vlm", "questions"),
+}
+"""Factors of every point of a track, whether they vary or not."""
+EXPLAINER = {"crowd": "explainer", "sae": "explainer", "vlm": "attribution"}
+"""The group of a track that says which method explains."""
 UNTOLD = (*ASKING, *ENDPOINT)
 """What is told to nobody: no result depends on it."""
-NOT_FACTORS = ("explainer", "explainer_scorer", "tracking", "stats", "loader", "device")
+NOT_FACTORS = (
+    "explainer",
+    "explainer_scorer",
+    "attribution",
+    "sii",
+    "tracking",
+    "stats",
+    "loader",
+    "device",
+)
 COLUMNS = {"unit": "unit_kind"}
 """Factors whose key is a column of every score already: a unit's number."""
 WHOSE = ("unit_kind", "unit", "sae")
@@ -137,8 +153,8 @@ def _add_sweep(
             up: keys[up] if up in keys else sorted({p.keys[up] for p in points if up in p.keys})
             for up in stage.after
         }
-        code = slicer.code(stage_name, stage, config, slice_)
-        job = slicer.finish(stage_name, stage, Part(slice_, code), inputs, {})
+        part = Part(slice_, slicer.code(stage_name, stage, config, slice_), slicer.files(stage_name, stage))
+        job = slicer.finish(stage_name, stage, part, inputs, {})
         keys[stage_name] = job.key
         jobs[stage_name, job.key] = job
     return keys
@@ -177,6 +193,8 @@ def _point_rows(
     for point in points:
         keys = {stage: key for stage, key in point.keys.items() if stage in after}
         row: dict[str, Any] = {"factors": point.factors, "variant": point.variant, "keys": keys}
+        if "attributions" in point.keys:
+            row["explainer"] = point.choices["attribution"]
         if with_settings:
             groups = groups_of(point.values) - {"loader", "device"} | {"track"}
             settings = {k: v for k, v in point.values.items() if k in groups}
@@ -210,13 +228,12 @@ def _swept_keys(overrides: Sequence[Point]) -> list[str]:
 def _factors(
     overrides: Sequence[Point], composed: Sequence[Composed], valid: Sequence[Validated]
 ) -> list[dict[str, str]]:
-    """Return for each point the value of every key that varies, and of dataset, model and layer."""
-    keys = [
-        *ALWAYS,
-        *(k for k in _swept_keys(overrides) if k not in ALWAYS and k.split(".")[0] not in NOT_FACTORS),
-    ]
+    """Return for each point the value of every key that varies, and of those that its track always tells."""
+    always = ALWAYS[valid[0].values["track"]]
+    swept = [k for k in _swept_keys(overrides) if k.split(".")[0] not in NOT_FACTORS]
+    keys = [*always, *(k for k in swept if k not in always)]
     rows = [{key: _value(key, c, v) for key in keys} for c, v in zip(composed, valid, strict=True)]
-    varying = {key for key in keys if key in ALWAYS or len({row[key] for row in rows}) > 1}
+    varying = {key for key in keys if key in always or len({row[key] for row in rows}) > 1}
     return [{COLUMNS.get(key, key): value for key, value in row.items() if key in varying} for row in rows]
 
 
@@ -227,13 +244,14 @@ def _variants(
 
     The explainer's scorer counts for those that see images with one.
     """
-    swept = [k for k in _swept_keys(overrides) if k.startswith(("explainer.", "explainer_scorer"))]
+    group = EXPLAINER[valid[0].values["track"]]
+    swept = [k for k in _swept_keys(overrides) if k.startswith((f"{group}.", f"{group}_scorer"))]
     keys = [k for k in swept if k not in TABLE_KEYS]
     values = []
     for c, v in zip(composed, valid, strict=True):
         read = groups_of(v.values)
         values.append({key: _value(key, c, v) if key.split(".")[0] in read else "" for key in keys})
-    names = [c.choices["explainer"] for c in composed]
+    names = [c.choices[group] for c in composed]
     varying = {
         (name, key)
         for name in set(names)
@@ -241,7 +259,7 @@ def _variants(
         if len({row[key] for row, other in zip(values, names, strict=True) if other == name}) > 1
     }
     return [
-        ", ".join(f"{key.removeprefix('explainer.')}={row[key]}" for key in keys if (name, key) in varying)
+        ", ".join(f"{key.removeprefix(f'{group}.')}={row[key]}" for key in keys if (name, key) in varying)
         for row, name in zip(values, names, strict=True)
     ]
 

@@ -30,6 +30,11 @@ class Project:
         return self.results / ".plans"
 
     @property
+    def partials(self) -> Path:
+        """What resumable jobs have done so far, `<stage>/<key>-<inputs>/`."""
+        return self.results / ".partials"
+
+    @property
     def studies(self) -> Path:
         """Frozen studies, never cleaned."""
         return self.root / "studies"

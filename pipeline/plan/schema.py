@@ -77,6 +77,25 @@ from pipeline.plan.settings.sae import (
     TopkSettings,
     UntrainedSaeSettings,
 )
+from pipeline.plan.settings.vlm import (
+    AttnlrpSettings,
+    FolderQuestionsSettings,
+    GameSettings,
+    GradcamSettings,
+    GradientAttributionSettings,
+    IgSettings,
+    LlavaCamSettings,
+    PlainAttributionSettings,
+    PretrainedVlmSettings,
+    QwenSettings,
+    RandomAttributionSettings,
+    RepopeSettings,
+    ShapesVqaSettings,
+    SiiSettings,
+    SynergySettings,
+    TamSettings,
+    TinyLlavaSettings,
+)
 
 GROUPS: dict[str, Any] = {
     "dataset": Annotated[
@@ -133,12 +152,30 @@ GROUPS: dict[str, Any] = {
     "matching": MatchingSettings,
     "sanity": SanitySettings,
     "probe": ProbeSettings,
+    "vlm": Annotated[TinyLlavaSettings | PretrainedVlmSettings | QwenSettings, Field(discriminator="name")],
+    "questions": Annotated[
+        ShapesVqaSettings | FolderQuestionsSettings | RepopeSettings, Field(discriminator="name")
+    ],
+    "attribution": Annotated[
+        PlainAttributionSettings
+        | RandomAttributionSettings
+        | GradientAttributionSettings
+        | GradcamSettings
+        | IgSettings
+        | AttnlrpSettings
+        | LlavaCamSettings
+        | TamSettings,
+        Field(discriminator="name"),
+    ],
+    "game": GameSettings,
+    "synergy": SynergySettings,
+    "sii": SiiSettings,
     "evaluation": EvaluationSettings,
     "stats": StatsSettings,
     "tracking": Annotated[WandbSettings | NoTrackingSettings, Field(discriminator="name")],
     "loader": LoaderSettings,
     "numerics": NumericsSettings,
-    "track": Literal["crowd", "sae"],
+    "track": Literal["crowd", "sae", "vlm"],
     "layer": Annotated[str, Field(min_length=1)],
     "device": Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?|mps)$")],
 }

@@ -23,7 +23,9 @@ class Stage:
     variants: (config key, package): the module that the key's value names is part of the code.
     files: project files that are not Python. when: config values that choose this row, one or several.
     process: runs in its own process, because it imports torch or much memory.
-    together: jobs that differ only in this key share one pass. batch: keys per job at most.
+    together: jobs that differ only in these keys, and in the results of the stages in `shares`, share one
+    pass. batch: keys per job at most.
+    resumable: keeps what it has done of a job as it goes, so that a killed one goes on from there.
     big: a large intermediate that may go once what follows exists.
     study: files of the frozen study (`crowd.study`) that the stage reads.
     """
@@ -39,7 +41,9 @@ class Stage:
     when: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     scope: Literal["point", "sweep"] = "point"
     process: bool = False
-    together: str | None = None
+    together: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    resumable: bool = False
     batch: int = 32
     big: bool = False
     study: tuple[str, ...] = ()
@@ -78,6 +82,16 @@ ENDPOINT = tuple(
     )
 )
 """Where a model is served and what it may cost, which no answer depends on."""
+VLM = (("vlm.name", "pipeline.vlms"),)
+QUESTIONS = (("questions.name", "pipeline.vqa"),)
+ATTRIBUTION = (("attribution.name", "pipeline.attributions"),)
+LOADED_VLM = ("torch", "transformers", "pillow", "numpy")
+SAMPLE_PAGE = tuple(
+    f"pipeline/report/templates/{name}"
+    for name in ("page.css", "vlm_samples.html", "vlm_samples.css", "vlm_samples.js")
+)
+OF_BLURRED = ("ig", "occlusion", "inverted_occlusion")
+"""Explainers that see the game's zero state."""
 CROWD_KIT = ("dawid_skene", "glad", "mace")
 ASKING = (
     "crowd.inputs_per_task",
@@ -100,7 +114,7 @@ def _capture(images: str, root: str) -> tuple[Stage, ...]:
         libraries=TORCH,
         variants=MODEL,
         process=True,
-        together="layer",
+        together=("layer",),
         batch=1000,
         big=True,
     )
@@ -164,6 +178,20 @@ def _by_scorer(row: Stage) -> tuple[Stage, ...]:
     )
 
 
+def _asking(row: Stage) -> Stage:
+    """Return the row of a stage that asks a model about samples, and so opens both."""
+    return replace(
+        row,
+        reads=(*row.reads, "questions", "vlm.attention", "numerics"),
+        opens=("vlm.weights",),
+        speed=SPEED,
+        libraries=(*LOADED_VLM, *row.libraries),
+        variants=(*VLM, *QUESTIONS, *row.variants),
+        process=True,
+        batch=1000,
+    )
+
+
 STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "images": (
         Stage(
@@ -196,7 +224,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             libraries=("torch", "numpy"),
             variants=SAE,
             process=True,
-            together="sae",
+            together=("sae",),
         ),
     ),
     "latents": (
@@ -424,6 +452,77 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             libraries=("numpy", "scipy"),
         ),
     ),
+    "vlm": (
+        Stage(
+            when={"vlm.name": "tiny_llava"},
+            reads=("vlm", "numerics.threads"),
+            ignores=("vlm.attention", "vlm.max_new_tokens"),
+            libraries=("torch", "transformers", "numpy", "pillow"),
+            variants=(*VLM, ("vlm.name", "pipeline.vlms.training")),
+            process=True,
+        ),
+        Stage(
+            reads=("vlm",),
+            ignores=("vlm.attention", "vlm.max_new_tokens"),
+            libraries=("transformers",),
+            variants=VLM,
+            process=True,
+        ),
+    ),
+    "questions": (
+        Stage(
+            reads=("questions",),
+            libraries=("numpy", "pandas", "pyarrow", "pillow"),
+            variants=QUESTIONS,
+            process=True,
+        ),
+    ),
+    "answers": (_asking(Stage(reads=("vlm.max_new_tokens",), after=("vlm", "questions"))),),
+    "attributions": tuple(
+        _asking(
+            Stage(
+                when=when,
+                reads=("attribution", *game),
+                after=("vlm", "questions", "answers"),
+                variants=ATTRIBUTION,
+                libraries=("scipy",),
+                together=("attribution", "game"),
+                resumable=True,
+            )
+        )
+        for when, game in (({"attribution.name": OF_BLURRED}, ("game",)), ({}, ()))
+    ),
+    "synergy": (
+        _asking(
+            Stage(
+                reads=("synergy", "game"),
+                after=("vlm", "questions", "answers", "attributions"),
+                shares=("attributions",),
+                resumable=True,
+            )
+        ),
+    ),
+    "sii": (
+        _asking(
+            Stage(
+                reads=("sii", "synergy.seed", "game"),
+                after=("vlm", "questions", "answers", "attributions"),
+                libraries=("shapiq",),
+                shares=("attributions",),
+                resumable=True,
+            )
+        ),
+    ),
+    "vlm_comparison": (
+        Stage(
+            reads=("stats",),
+            after=("answers", "attributions", "synergy", "sii"),
+            libraries=("numpy", "pandas", "scipy", "matplotlib", "pillow", "jinja2"),
+            files=SAMPLE_PAGE,
+            scope="sweep",
+            process=True,
+        ),
+    ),
     "sae_comparison": (
         Stage(
             reads=("stats",),
@@ -453,6 +552,15 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             process=True,
         ),
         Stage(
+            when={"track": "vlm"},
+            reads=("track", "tracking"),
+            after=("answers", "attributions", "synergy", "sii", "vlm_comparison"),
+            libraries=("wandb",),
+            variants=RUNS,
+            scope="sweep",
+            process=True,
+        ),
+        Stage(
             reads=("track", "tracking"),
             after=("scoring", "comparison"),
             libraries=("wandb",),
@@ -466,12 +574,14 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
 ENDS: dict[str, tuple[str, ...]] = {
     "crowd": ("scoring",),
     "sae": ("matching", "perturbation", "sanity", "probe"),
+    "vlm": ("synergy", "sii"),
 }
 """Track to the point-scope stages that a point is run for."""
 
 SWEEP_ENDS: dict[str, tuple[str, ...]] = {
     "crowd": ("comparison", "tracking"),
     "sae": ("sae_comparison", "tracking"),
+    "vlm": ("vlm_comparison", "tracking"),
 }
 """Track to the sweep-scope stages, in order; people find what the first one makes under results/sweeps/."""
 
@@ -513,9 +623,10 @@ def lookup(config: Mapping[str, Any], dotted: str) -> Any:
 
 
 def ends_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the point-scope stages that a point is run for: without pairs nothing is perturbed."""
-    without = ("perturbation",) if lookup(config, "pairs.name") == "none" else ()
-    return tuple(end for end in ENDS[config["track"]] if end not in without)
+    """Return the point-scope stages that a point is run for, without those that have nothing to do."""
+    no_pairs, no_sii = lookup(config, "pairs.name") == "none", lookup(config, "sii.n_samples") == 0
+    idle = {"perturbation": no_pairs, "sii": no_sii}
+    return tuple(end for end in ENDS[config["track"]] if not idle.get(end))
 
 
 def groups_of(config: Mapping[str, Any]) -> frozenset[str]:

@@ -17,6 +17,8 @@ SMALL = 64 * 1024
 """Bytes: outputs up to this size are checked by content at every plan, larger ones by size."""
 
 QUARANTINE = "quarantine"
+KEEP_PARTIALS = 30 * 24 * 3600
+"""Seconds: what an unfinished job has done goes when nobody has gone on from it for so long."""
 META = {
     "stage",
     "key",
@@ -114,11 +116,17 @@ class Store:
                     yield from ((folder.name, key) for key in self.keys(folder.name))
 
     def sweep_leftovers(self) -> int:
-        """Remove temporary folders that killed jobs left; return how many there were."""
+        """Remove what killed jobs left and nobody goes on from; return how many folders there were."""
         leftovers = [p for p in self._project.results.glob("*/.k*") if p.is_dir() and not _at_work(p)]
+        leftovers += [p for p in self._project.partials.glob("*/k*") if self._is_spent(p)]
         for path in leftovers:
             shutil.rmtree(path, ignore_errors=True)
         return len(leftovers)
+
+    def _is_spent(self, partial: Path) -> bool:
+        """Say whether a partial result's whole is there, or nobody has gone on from it for long."""
+        whole = self.exists(partial.parent.name, partial.name.split("-")[0])
+        return whole or time.time() - partial.stat().st_mtime > KEEP_PARTIALS
 
 
 def hidden_name(key: str) -> str:

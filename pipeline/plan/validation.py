@@ -17,6 +17,8 @@ PAIRS_OF = {"shapes": "shapes", "syncub": "cub", "syncoco": "coco"}
 POSTERIORS = ("bragg_em", "bragg_siglip")
 BY_LABELS = ("top_concept", "network_dissection", "invert", "le_label")
 """Explainers that read the labels of their split."""
+BY_ATTENTION = ("rollout", "grad_rollout")
+"""Explainers of vision-language models that read attentions."""
 BY_SCORER = ("clip_dissect", "le_siglip")
 """Explainers that see images with a scorer."""
 
@@ -147,7 +149,28 @@ def _fields(group: str, inside: list[str]) -> set[str]:
 
 def _crosswise(values: Mapping[str, Any]) -> Iterable[str]:
     """Yield what is wrong between groups of the point's track."""
-    yield from {"crowd": _crowd, "sae": _sae}[values["track"]](values)
+    yield from {"crowd": _crowd, "sae": _sae, "vlm": _vlm}[values["track"]](values)
+
+
+def _vlm(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield questions that the small model never learnt, and attentions that nobody returns."""
+    vlm, questions, explainer = values["vlm"], values["questions"], values["attribution"]["name"]
+    if vlm["name"] == "tiny_llava" and questions["name"] != "shapes_vqa":
+        yield (
+            f"questions={questions['name']}: vlm=tiny_llava knows the words of questions=shapes_vqa alone; "
+            "take that, or vlm=llava, qwen2_5_vl or internvl"
+        )
+    learnt = vlm.get("kinds", questions.get("kinds", ()))
+    if unknown := [kind for kind in questions.get("kinds", ()) if kind not in learnt]:
+        yield (
+            f"questions.kinds={questions['kinds']}: vlm=tiny_llava is trained on vlm.kinds={learnt}; "
+            f"add {', '.join(unknown)} there (it then wants more vlm.n_steps)"
+        )
+    if vlm["attention"] != "eager" and explainer in BY_ATTENTION:
+        yield (
+            f"vlm.attention={vlm['attention']}: attribution={explainer} reads attentions, which it does not "
+            "return; take vlm.attention=eager"
+        )
 
 
 def _sae(values: Mapping[str, Any]) -> Iterable[str]:

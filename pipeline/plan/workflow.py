@@ -13,7 +13,7 @@ from pipeline.files import read_json, replacing, write_json
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.batches import Plan, read_plan, write_plan
 from pipeline.plan.memory import Memory
-from pipeline.plan.points import Build, build_points
+from pipeline.plan.points import EXPLAINER, Build, PlannedPoint, build_points
 from pipeline.plan.project import Project, find_project
 from pipeline.plan.stages import SWEEP_ENDS
 from pipeline.plan.state import Status, assess
@@ -70,16 +70,19 @@ def _forget_old_plans(project: Project) -> None:
             path.unlink(missing_ok=True)
 
 
+def _explainer(point: PlannedPoint) -> dict[str, str]:
+    """Return who explains and with which settings, where the point has an explainer."""
+    if not {"explanations", "attributions"} & point.keys.keys():
+        return {}
+    return {"explainer": point.choices[EXPLAINER[point.values["track"]]], "variant": point.variant}
+
+
 def sweep_record(build: Build) -> dict[str, Any]:
     """Return what the end of a run needs to know of a sweep."""
     rows = [
         {
             **p.factors,
-            **(
-                {"explainer": p.choices["explainer"], "variant": p.variant}
-                if "explanations" in p.keys
-                else {}
-            ),
+            **_explainer(p),
             "overrides": " ".join(p.overrides),
         }
         | {f"{stage}_key": key for stage, key in (p.keys | build.sweep_keys).items()}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.attributions import inverted_occlusion, occlusion
+from pipeline.attributions.attribution import inverted
 from pipeline.vlms.game import VlmGame
 from tests.attributions.examples import answer, prepared, vlm
 
@@ -27,8 +28,6 @@ def test_the_inverse_ranks_the_other_way_round() -> None:
     back = inverted_occlusion.attribute(vlm(), prepared(), answer(7), game=game)
     assert back.patches.tolist() == (-there.patches).tolist()
     assert np.argsort(back.tokens).tolist() == np.argsort(there.tokens)[::-1].tolist()
-    again = inverted_occlusion.inverted(back)
+    again = inverted(back)
     assert again.patches.tolist() == there.patches.tolist()
-    assert not np.signbit(
-        inverted_occlusion.inverted(occlusion.Attribution(np.zeros(2), np.zeros(2))).patches
-    ).any()
+    assert not np.signbit(inverted(occlusion.Attribution(np.zeros(2), np.zeros(2))).patches).any()

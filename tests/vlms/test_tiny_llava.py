@@ -12,7 +12,7 @@ from pipeline.errors import AssayError
 from pipeline.seeds import generator
 from pipeline.vlms import tiny_llava
 from pipeline.vlms.tiny_llava import TinyShape, build
-from pipeline.vlms.tiny_llava_training import IGNORED, Batch, packed, train
+from pipeline.vlms.training.tiny_llava import IGNORED, Batch, packed, train
 from pipeline.vlms.words import ASSISTANT, COLON, END, PAD, Words
 
 COLOURS = {"red": (230, 30, 30), "blue": (40, 60, 230)}

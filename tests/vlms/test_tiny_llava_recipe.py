@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.vlms import tiny_llava
 from pipeline.vlms.tiny_llava import TinyShape
-from pipeline.vlms.tiny_llava_training import train
+from pipeline.vlms.training.tiny_llava import train
 from pipeline.vqa.shape_questions import WORDS
 from pipeline.vqa.shapes_vqa import read, training_batch
 

@@ -7,7 +7,7 @@ from typing import Any
 from pipeline.errors import AssayError
 from pipeline.report.tracking import PointRecord, SweepRecord
 
-NAMES = ("crowd", "sae")
+NAMES = ("crowd", "sae", "vlm")
 Records = Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[list[PointRecord], SweepRecord]]
 
 

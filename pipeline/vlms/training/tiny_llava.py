@@ -2,21 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from pipeline.errors import AssayError
 from pipeline.models.device import threads_of
 from pipeline.models.weights import State, seeded
+from pipeline.progress import tracked
 from pipeline.vlms.adapter import stacked
 from pipeline.vlms.prepared import Ints
-from pipeline.vlms.tiny_llava import ANSWER_CUE, TinyShape, build, normalised, prompt_start
+from pipeline.vlms.tiny_llava import ANSWER_CUE, TinyShape, build, normalised, prompt_start, save
 from pipeline.vlms.words import END, PAD, Words
+from pipeline.vqa.shape_questions import WORDS
+from pipeline.vqa.shape_scenes import N_OBJECTS
+from pipeline.vqa.shapes_vqa import training_batch
 
 Batch = tuple[np.ndarray[Any, Any], Sequence[Sequence[str]], Sequence[Sequence[str]], Ints]
 Draw = Callable[[int, int, int], Batch]
@@ -37,6 +41,43 @@ class Fitted:
     accuracy: float
 
 
+def fit(
+    folder: Path,
+    *,
+    kinds: Sequence[str],
+    n_steps: int,
+    n_images: int,
+    n_questions: int,
+    learning_rate: float,
+    weight_decay: float,
+    seed: int,
+    threads: int,
+) -> dict[str, float]:
+    """Train on questions of these kinds about rendered scenes, save into `folder`, return loss and accuracy.
+
+    The scenes are those of the training split of shapes_vqa. Raises AssayError as `train` does.
+    """
+
+    def draw(step: int, n_images: int, n_questions: int) -> Batch:
+        return training_batch(step, n_images, n_questions, seed=seed, kinds=kinds)
+
+    shape = TinyShape(words=tuple(WORDS))
+    fitted = train(
+        draw,
+        shape,
+        n_patch_classes=N_OBJECTS + 1,
+        n_steps=n_steps,
+        n_images=n_images,
+        n_questions=n_questions,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        seed=seed,
+        threads=threads,
+    )
+    save(folder, shape, fitted.state)
+    return {"loss": fitted.loss, "training_accuracy": fitted.accuracy}
+
+
 def train(
     draw: Draw,
     shape: TinyShape,
@@ -49,7 +90,6 @@ def train(
     weight_decay: float = 0.01,
     seed: int = 0,
     threads: int | None = None,
-    progress: bool = False,
 ) -> Fitted:
     """Train on `draw(step, n_images, n_questions)`, new images at every step.
 
@@ -63,7 +103,7 @@ def train(
         raise AssayError(f"vlm.n_steps={n_steps} trains nothing; use 1 or more")
     with threads_of(threads), seeded(seed), torch.enable_grad():
         fit = _Fit(shape, n_patch_classes, n_steps, learning_rate, weight_decay)
-        for step in tqdm(range(n_steps), desc="tiny_llava training", unit="step", disable=not progress):
+        for step in tracked(range(n_steps), "training steps"):
             images, questions, answers, labels = draw(step, n_images, n_questions)
             ids, targets = packed(fit.words, shape.n_patches, questions, answers)
             fit.step(normalised(images), ids, targets, torch.from_numpy(np.asarray(labels, dtype=np.int64)))

@@ -1,4 +1,4 @@
-"""Measure how often the recommended interval holds the truth: `python scripts/coverage.py`."""
+"""Measure how often the recommended interval holds the truth: `python scripts/interval_coverage.py`."""
 
 import argparse
 from concurrent.futures import ProcessPoolExecutor

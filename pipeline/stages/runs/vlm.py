@@ -1,0 +1,70 @@
+"""Gather what W&B is told of a sweep of the VLM track."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from pipeline.files import canonical
+from pipeline.report.tracking import PointRecord, SweepRecord
+from pipeline.report.vlm_figures import FIGURES
+from pipeline.stages.runs.tags import tags
+from pipeline.stages.tables import read_table
+from pipeline.stages.vlm_comparison import TABLES
+from pipeline.stages.vlm_results import VlmPoint, gather_points
+
+MEANS = (
+    "mean_f",
+    "low",
+    "high",
+    "over_random",
+    "rank",
+    "n_samples",
+    "n_missing",
+    "tie_share",
+    "pointing",
+    "iou",
+)
+"""Columns of the table of explainers that are a run's numbers."""
+
+
+def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[PointRecord], SweepRecord]:
+    """Return a record a point and the sweep's."""
+    folder = inputs["vlm_comparison"]
+    tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
+    points = gather_points(config["points"], inputs)
+    logged = [_record(*pair, tables) for pair in zip(points, config["points"], strict=True)]
+    figures = {name: folder / f"{name}.png" for name in FIGURES}
+    told = {"points": len(points)}
+    return logged, SweepRecord(config["sweep"], folder.name, tables, figures, _summary(tables), told)
+
+
+def _record(point: VlmPoint, planned: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> PointRecord:
+    (row,) = _own(tables["explainers"], point).to_dict("records")
+    return PointRecord(
+        key="k" + hashlib.sha256(canonical(point.keys).encode()).hexdigest()[:12],
+        name=" ".join([*point.factors.values(), point.explainer]),
+        config={**planned["settings"], "factors": point.factors},
+        tables={
+            name: _own(tables[name], point) for name in ("scores", "sii") if len(_own(tables[name], point))
+        },
+        summary={name: row[name] for name in MEANS if pd.notna(row[name])},
+        tags=tags(planned),
+        results=planned["results"],
+        history=_own(tables["curves"], point).groupby("share", as_index=False)[["ins", "del"]].mean(),
+    )
+
+
+def _own(table: pd.DataFrame, point: VlmPoint) -> pd.DataFrame:
+    """Return the rows of a table that are of a point's cell and explainer."""
+    who = {**point.factors, "explainer": point.explainer}
+    same = pd.concat([table[name].astype(str) == value for name, value in who.items()], axis=1)
+    return table[same.all(axis=1)]
+
+
+def _summary(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Return the best explainer by mean F over all cells."""
+    ranked = tables["explainers"].dropna(subset=["rank"])
+    best = ranked[ranked["level"] == ranked["level"].iloc[0]].nsmallest(1, "rank") if len(ranked) else ranked
+    return {"best": best["explainer"].iloc[0], "best_mean_f": best["mean_f"].iloc[0]} if len(best) else {}

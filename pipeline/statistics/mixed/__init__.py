@@ -1,0 +1,1 @@
+"""Linear mixed models with random intercepts: REML, with Satterthwaite's degrees of freedom."""

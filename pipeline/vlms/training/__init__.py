@@ -1,0 +1,1 @@
+"""Models that are trained here, one module each."""
