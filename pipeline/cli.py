@@ -16,6 +16,7 @@ from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
 from pipeline.pair_commands import COMMANDS as PAIR_COMMANDS
 from pipeline.plan.project import CODE, Project, find_project
 from pipeline.rater_commands import COMMANDS as RATER_COMMANDS
+from pipeline.sync_command import sync
 
 
 class Assay(click.Group):
@@ -136,7 +137,7 @@ def accept(kind: str, stage: str, undo: bool) -> None:
         )
 
 
-for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, inspect):
+for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, inspect, sync):
     cli.add_command(command)
 
 

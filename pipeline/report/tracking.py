@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from pipeline.errors import AssayError
+from pipeline.report.wandb_artifacts import log_files, log_references
 
 Mode = Literal["offline", "online"]
 MAX_TABLE_ROWS = 10_000
@@ -24,7 +25,8 @@ class PointRecord:
     """What is logged of one point.
 
     key: names its run. config: plain data (what JSON can hold). summary: its numbers. history: a row a
-    training step, drawn as curves. results: the key of each stage's result.
+    step, drawn as curves over its first column. results: the key of each stage's result. images: PNG files
+    by name. references: folders results/<stage>/<key> that the run points at.
     """
 
     key: str
@@ -35,11 +37,16 @@ class PointRecord:
     tags: tuple[str, ...] = ()
     results: Mapping[str, str] = field(default_factory=dict)
     history: pd.DataFrame | None = None
+    images: Mapping[str, Path] = field(default_factory=dict)
+    references: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """What is logged of the whole sweep: key is its comparison key, figures are PNG files."""
+    """What is logged of the whole sweep: key is its comparison key, figures are PNG files.
+
+    files: the report and the tables by their names in the artifact. references: as in PointRecord.
+    """
 
     name: str
     key: str
@@ -48,6 +55,8 @@ class SweepRecord:
     summary: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+    references: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,9 @@ def log_sweep(
     """Log one run a point and one for the sweep under `directory`/wandb; return them in that order.
 
     A run's id depends on project, sweep name and key alone: logging again replaces the run, at W&B
-    and here. Points with the same key are one run. Offline opens no connection at all; `wandb sync`
-    uploads the folders later, from wherever they were moved to. Ends the process's W&B session.
+    and here. Points with the same key are one run. Offline opens no connection at all; `wandb sync`,
+    started in `directory`, uploads the folders later, wherever that was moved to. Ends the process's W&B
+    session.
     Raises AssayError for names that W&B refuses, and where online has no login or no connection.
     """
     _check_names(project, points, sweep)
@@ -130,6 +140,7 @@ def _session(project: str, entity: str | None, mode: Mode, sweep: str, directory
         project=project,
         entity=entity,
         root_dir=str(directory.resolve()),
+        host="",
         reinit="create_new",
         console="off",
         silent=True,
@@ -156,31 +167,47 @@ def _session(project: str, entity: str | None, mode: Mode, sweep: str, directory
     finally:
         wandb.teardown()
         for leftover in (directory / "wandb").glob("debug*.log"):
-            leftover.unlink()
+            leftover.unlink(missing_ok=True)
 
 
 def _log_point(session: _Session, point: PointRecord) -> RunRecord:
     with session.run("point", point.key, point.name, point.config, point.tags) as (run, record):
-        steps = point.history.to_dict("records") if point.history is not None else []
-        for step in steps:
-            run.log(step)
-        run.log({name: _table(run, name, table) for name, table in point.tables.items()})
+        if point.history is not None and len(point.history):
+            _log_history(run, point.history)
+        run.log({name: _table(run, name, table) for name, table in point.tables.items()} | _images(point.images))
+        log_references(run, f"results-{point.key}", point.references)
         results = {f"results/{stage}": key for stage, key in point.results.items()}
         run.summary.update({**_known(point.summary), "key": point.key, **results})
     return record
 
 
 def _log_comparison(session: _Session, sweep: SweepRecord) -> RunRecord:
-    import wandb
-
     with session.run("sweep", sweep.key, sweep.name, sweep.config, sweep.tags) as (run, record):
         tables = {name: _table(run, name, table) for name, table in sweep.tables.items() if len(table)}
-        run.log({**tables, **{name: wandb.Image(str(path)) for name, path in sweep.figures.items()}})
+        run.log(tables | _images(sweep.figures))
+        log_files(run, f"{sweep.name}-report", sweep.files)
+        log_references(run, f"{sweep.name}-results", sweep.references)
         run.summary.update({**_known(sweep.summary), "key": sweep.key})
     return record
 
 
-def _known(summary: Mapping[str, Any]) -> dict[str, Any]:
+def _log_history(run: Any, history: pd.DataFrame) -> None:
+    """Log a row a step; a curve has no point where its value is null."""
+    steps, *curves = history.columns
+    for name in curves:
+        run.define_metric(name, step_metric=steps)
+    for row in history.to_dict("records"):
+        run.log(_known(row))
+
+
+def _images(pictures: Mapping[str, Path]) -> dict[str, Any]:
+    """Return each file as a picture, which copies it into the run."""
+    import wandb
+
+    return {name: wandb.Image(str(path)) for name, path in pictures.items()}
+
+
+def _known(summary: Mapping[Any, Any]) -> dict[str, Any]:
     """Leave nulls out: W&B would plot them as values."""
     return {name: value for name, value in summary.items() if not pd.isna(value)}
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 F = "f"
 METRICS = {
     F: "F",
-    "sii": "exact\nSII",
+    "sii": "SII\nsum",
+    "sii_top": "SII\ntop pair",
     "image_auc_del": "image\ndeletion",
     "text_auc_del": "text\ndeletion",
     "image_srg": "image\nSRG",
@@ -26,11 +27,13 @@ METRICS = {
     "pointing": "pointing\ngame",
     "iou": "IoU",
 }
-SHADES = ("#0B3C6F", "#EAF1F8")
-"""From the first rank to the last."""
+SHADES, GREYS = ("#0B3C6F", "#EAF1F8"), ("#6E6E6E", "#F0F0F0")
+"""From the first rank to the last; grey where a metric ranks fewer explainers than F."""
 DARK = 0.42
 """Below it white stands out more from the shade than ink."""
-AGREES, OPPOSES = "#0072B2", "#D55E00"
+AGREES, OPPOSES, UNTOLD = "#0072B2", "#D55E00", "#B8B8B8"
+ALPHA = 0.05
+"""A tau whose p is not below it is grey and hatched: it is not told from no agreement."""
 COLUMN_WIDTH, NAMES_WIDTH, ROW_HEIGHT, TAU_HEIGHT, MAX_COLUMNS = 0.72, 1.9, 0.3, 1.15, 2
 
 
@@ -62,7 +65,10 @@ def draw_evaluation_collapse(tables: Tables, png: Path, svg: Path) -> None:
             _draw_ranks(bottom, shown[place].rows(rankings), metrics)
         caption = (
             "numbers: an explainer's rank under each metric, 1 is best\n"
-            "if metrics agreed, every column would fade from top to bottom as F does\n"
+            "if metrics agreed, every column would fade from top to bottom as F does;"
+            " grey: ranks among fewer explainers than F's\n"
+            "τ: on the explainers (n) and samples that both have; hatched: p is not below "
+            f"{ALPHA:g}, so it is not told from 0\n"
             "deletion, SRG: one modality perturbed, the other whole (fastest fall; insertion less deletion)\n"
             "pointing game, IoU: does the map lie on the object"
         )
@@ -99,14 +105,16 @@ def _draw_tau(axes: "Axes", place: int, rows: pd.DataFrame, metric: str) -> None
         axes.text(place, 0.08, "no τ", ha="center", va="bottom", fontsize=7.5, color=SOFT)
         return
     row, sign = own.iloc[0], 1 if tau >= 0 else -1
-    axes.bar([place], [tau], width=0.5, color=AGREES if tau >= 0 else OPPOSES, zorder=2)
-    axes.text(
-        place, tau + 0.06 * sign, number(tau), ha="center", va="bottom" if sign > 0 else "top", fontsize=8.5
+    told = float(row["p"]) < ALPHA
+    look = (
+        {"color": AGREES if tau >= 0 else OPPOSES} if told else {"fc": "white", "ec": UNTOLD, "hatch": "////"}
     )
-    below = f"{_p_words(float(row['p']))}\nn {int(row['n'])}"
-    axes.text(
-        place, -0.08 * sign, below, ha="center", va="top" if sign > 0 else "bottom", fontsize=7, color=SOFT
-    )
+    axes.bar([place], [tau], width=0.5, zorder=2, **look)
+    above, below = ("bottom", "top") if sign > 0 else ("top", "bottom")
+    ink = INK if told else SOFT
+    axes.text(place, tau + 0.06 * sign, number(tau), ha="center", va=above, fontsize=8.5, color=ink)
+    size = f"{_p_words(float(row['p']))}\nn {int(row['n'])}"
+    axes.text(place, -0.08 * sign, size, ha="center", va=below, fontsize=7, color=SOFT)
 
 
 def _draw_ranks(axes: "Axes", rows: pd.DataFrame, metrics: Sequence[str]) -> None:
@@ -117,18 +125,24 @@ def _draw_ranks(axes: "Axes", rows: pd.DataFrame, metrics: Sequence[str]) -> Non
     )
     ranks = ranks.sort_values(F, kind="stable", na_position="last")
     table = ranks.to_numpy(dtype=np.float64)
+    n_ranked = np.isfinite(table).sum(axis=0)
+    few = n_ranked < n_ranked[0]
     shades = rank_shares(table)
-    colours = LinearSegmentedColormap.from_list("ranks", SHADES).with_extremes(bad="white")
-    axes.imshow(
-        np.ma.masked_invalid(shades), cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-    )
+    for columns, ends in ((~few, SHADES), (few, GREYS)):
+        colours = LinearSegmentedColormap.from_list("ranks", ends).with_extremes(bad=(1, 1, 1, 0))
+        shown = np.ma.masked_invalid(np.where(columns, shades, np.nan))
+        axes.imshow(shown, cmap=colours, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for (i, j), shade in np.ndenumerate(shades):
         if isfinite(shade):
             words, ink = f"{table[i, j]:g}", "white" if shade < DARK else INK
         else:
             words, ink = "none", SOFT
         axes.text(j, i, words, ha="center", va="center", color=ink, fontsize=9 if words != "none" else 7.5)
-    axes.set_xticks(range(len(metrics)), [METRICS.get(name, name) for name in metrics])
+    titles = [
+        METRICS.get(name, name) + (f"\n({n} of {n_ranked[0]})" if lacking else "")
+        for name, n, lacking in zip(metrics, n_ranked, few, strict=True)
+    ]
+    axes.set_xticks(range(len(metrics)), titles)
     axes.set_yticks(range(len(ranks)), list(ranks.index))
     axes.set_xticks(np.arange(len(metrics) - 1) + 0.5, minor=True)
     axes.set_yticks(np.arange(len(ranks) - 1) + 0.5, minor=True)

@@ -2,12 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import count
+from math import factorial
+from textwrap import fill
 
 import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
+from pipeline.statistics.vlm_agreement import SHARE
 from pipeline.statistics.vlm_explainers import REFERENCE
-from pipeline.statistics.vlm_metrics import METRICS
+from pipeline.statistics.vlm_metrics import EXACT, METRICS
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -20,9 +24,18 @@ TITLES = {
     "text_srg": "text SRG",
     "pointing": "pointing",
     "iou": "IoU",
-    "sii": "SII",
+    "sii": "SII sum",
+    "sii_top": "SII top pair",
 }
-PAIRS = {("f", "sii"): "F with SII", ("dividend", "sii"): "D with SII", ("f", "dividend"): "F with D"}
+REFERENCES = ("f", "sii", "sii_top")
+"""What other metrics are compared with, a column each."""
+PAIRS = {
+    ("f", "sii"): "F, sum",
+    ("dividend", "sii"): "D, sum",
+    ("f", "sii_top"): "F, top pair",
+    ("dividend", "sii_top"): "D, top pair",
+}
+MEASURE = "spearman"
 FLAGS = {
     "constant_patches": "all patches have one score: their order, and so F, is the tie rule's.",
     "constant_tokens": "all tokens have one score: their order, and so F, is the tie rule's.",
@@ -39,6 +52,8 @@ SHOWN = ("missing", "common_samples_only")
 """Flags that columns of the ranking say."""
 WIDE = 3
 """Strata of more answers than this are shown without intervals."""
+WIDTH = 110
+"""Letters a line of notes."""
 
 
 def vlm_text(tables: Tables, confidence: float) -> str:
@@ -69,14 +84,23 @@ def _rankings(tables: Tables, confidence: float) -> str:
     n_cells = len(explainers[explainers["level"] == "cell"].drop_duplicates(factors))
     parts = []
     if len(overall):
-        parts.append(f"mean over {n_cells} cells\n" + _ranked(overall, confidence))
+        size = _shared(overall, "n_samples", ", {} samples") + _shared(overall, "n_masks", MASKS)
+        parts.append(f"mean over {n_cells} cells{size}\n" + _ranked(overall, confidence))
     for key, asked in _cells(samples, factors):
         rows = _of_cell(explainers[explainers["level"] == "cell"], factors, key)
-        parts.append(_head(key, factors, asked) + (_ranked(rows, confidence) if len(rows) else _NOTHING))
+        head = _head(key, factors, asked, _shared(rows, "n_masks", MASKS))
+        parts.append(head + (_ranked(rows, confidence) if len(rows) else _NOTHING))
     return "\n".join(parts) + ("\n" + _ranking_notes(explainers, confidence) if len(explainers) else "")
 
 
 _NOTHING = "no explainer was scored on any sample\n"
+MASKS = ", {} with a mask"
+
+
+def _shared(rows: pd.DataFrame, count: str, words: str) -> str:
+    """Return in words a count that all explainers have alike, else nothing."""
+    n = int(rows[count].max()) if len(rows) else 0
+    return words.format(f"{n:,}") if n and (rows[count] == n).all() else ""
 
 
 def _cells(table: pd.DataFrame, factors: Sequence[str]) -> list[tuple[tuple[str, ...], pd.DataFrame]]:
@@ -96,13 +120,13 @@ def _title(key: Sequence[str], factors: Sequence[str]) -> str:
     return ", ".join(value if name in ("vlm", "questions") else f"{name} {value}" for name, value in named)
 
 
-def _head(key: Sequence[str], factors: Sequence[str], asked: pd.DataFrame) -> str:
+def _head(key: Sequence[str], factors: Sequence[str], asked: pd.DataFrame, masks: str) -> str:
     """Return a cell's title, the accuracy of its model, and which samples are left out and why."""
     asked = asked.assign(flag=asked["flag"].fillna("").astype(str))
     answered = asked[asked["flag"] == ""]
     line = f"{_title(key, factors)}: {_counted(len(answered), 'sample')}"
     if len(answered):
-        line += f", accuracy of the model {answered['correct'].astype(float).mean():.1%}"
+        line += f", accuracy of the model {answered['correct'].astype(float).mean():.1%}{masks}"
     flags = [flag for flag in asked["flag"] if flag]
     if not flags:
         return line + "\n"
@@ -125,7 +149,7 @@ def _ranked(rows: pd.DataFrame, confidence: float) -> str:
             "p (Holm)": rows["p_random"].map(_p),
             "P(first)": rows["p_first"].map(_share),
             "F / D": rows["ratio_of_means"].map(_number),
-            "tied patches": rows["tie_share"].map(_part),
+            "tied": rows["tie_share"].map(_part),
             "pointing (chance)": _beside(rows, "pointing", "pointing_chance"),
             "IoU": rows["iou"].map(_number),
             "masks": rows["n_masks"].astype(str),
@@ -141,7 +165,9 @@ def _ranked(rows: pd.DataFrame, confidence: float) -> str:
         "missing": (rows["n_missing"] == 0).all(),
         "common samples": (rows["n_common"] == rows["n_samples"]).all(),
         "mean on these": (rows["n_common"] == rows["n_samples"]).all(),
-        **dict.fromkeys(("pointing (chance)", "IoU", "masks"), (rows["n_masks"] == 0).all()),
+        "samples": (rows["n_missing"] == 0).all() and bool(_shared(rows, "n_samples", "{}")),
+        "masks": bool(_shared(rows, "n_masks", "{}")) or (rows["n_masks"] == 0).all(),
+        **dict.fromkeys(("pointing (chance)", "IoU"), (rows["n_masks"] == 0).all()),
     }
     dropped = [name for name, drop in unneeded.items() if drop]
     return aligned(shown.drop(columns=dropped)) + _flag_lines(rows)
@@ -171,6 +197,7 @@ def _ranking_notes(explainers: pd.DataFrame, confidence: float) -> str:
         "about these models and question sets, not about others.",
         "P(first): share of these draws in which the explainer has the highest mean F.",
         "F / D: mean F over mean D; D is what image and text do together, whatever the explainer.",
+        "tied: patches whose score another patch has too; their order is the tie rule's.",
     ]
     if compared:
         notes += [
@@ -221,109 +248,144 @@ def _strata(tables: Tables, confidence: float) -> str:
 
 
 def _taus(taus: pd.DataFrame, factors: Sequence[str], confidence: float) -> str:
-    """Return how each metric's ranking agrees with F's and with SII's."""
+    """Return how each metric's ranking agrees with F's and with those of SII."""
     if taus.empty:
         return ""
-    rows: list[dict[str, str]] = []
-    for key, own in _cells(taus, factors):
-        for reference in ("f", "sii"):
-            found = {metric: _tau(own, reference, metric) for metric in METRICS if metric != reference}
-            if any(found.values()):
-                named = {TITLES[metric]: words or MISSING for metric, words in found.items()}
-                rows.append({"cell": _title(key, factors), "with": TITLES[reference]} | named)
-    table = pd.DataFrame(rows).fillna(MISSING)
-    titles = [TITLES[metric] for metric in METRICS if metric != "f"]
-    shown = ["cell", "with", *(t for t in titles if t in table and (table[t] != MISSING).any())]
+    alpha = 1 - confidence
+    parts = [
+        f"{_title(key, factors)}\n{aligned(_tau_rows(own, alpha))}" for key, own in _cells(taus, factors)
+    ]
     return (
-        "do the metrics rank the explainers alike? Kendall's tau (p; explainers)\n"
-        + aligned(table[shown])
-        + _collapse(taus, confidence)
+        "do the metrics rank the explainers alike? Kendall's tau (p; explainers, samples)\n"
+        + "".join(parts)
+        + _collapse(taus, alpha)
     )
 
 
-def _tau(rows: pd.DataFrame, reference: str, metric: str) -> str:
+def _tau_rows(own: pd.DataFrame, alpha: float) -> pd.DataFrame:
+    there = {*own["left"], *own["right"]}
+    columns = [name for name in REFERENCES if name in there]
+    rows = [metric for metric in METRICS if metric in there and metric != "f"]
+    named = {f"with {TITLES[name]}": [_tau(own, name, metric, alpha) for metric in rows] for name in columns}
+    shown = pd.DataFrame({"metric": [TITLES[metric] for metric in rows]} | named)
+    return shown[(shown.drop(columns="metric") != MISSING).any(axis=1)]
+
+
+def _tau(rows: pd.DataFrame, reference: str, metric: str, alpha: float) -> str:
+    """Return a tau, with a "?" where its p does not tell it from 0."""
     pair = {reference, metric}
     found = rows[rows["left"].isin(pair) & rows["right"].isin(pair)]
     if found.empty:
-        return ""
+        return MISSING
     row = found.iloc[0]
+    size = f"{row['n']}, {row['n_samples']}"
     if pd.isna(row["tau"]):
-        return f"{MISSING} ({row['n']})"
-    return f"{row['tau']:.2f} ({_p(row['p'])}; {row['n']})"
+        return f"{MISSING} ({size})"
+    return f"{row['tau']:.2f}{'' if row['p'] < alpha else '?'} ({_p(row['p'])}; {size})"
 
 
-def _collapse(taus: pd.DataFrame, confidence: float) -> str:
+def _collapse(taus: pd.DataFrame, alpha: float) -> str:
     """Return in words whether metrics of one modality can stand for F."""
-    own = taus[(taus["left"] == "f") & taus["right"].isin(ONE_MODALITY) & taus["tau"].notna()]
     lines = [
-        "tau +1: the same order of quality, 0: none in common, -1: reversed. p is not adjusted; it is of the",
-        "explainers here and knows nothing of how firm their means are.",
+        "tau +1: the same order of quality, 0: none in common, -1: reversed; on the explainers and samples"
+        " that both have.",
+        f"?: p is not below {alpha:.2g}. p is not adjusted; it is of the explainers here and knows nothing of"
+        " how firm their means are.",
     ]
+    least = _least(alpha)
+    if (taus["n"] < least).any():
+        lines.append(
+            f"Fewer than {least} explainers cannot show a p below {alpha:.2g}, whatever their order."
+        )
+    own = taus[(taus["left"] == "f") & taus["right"].isin(ONE_MODALITY) & taus["tau"].notna()]
     if len(own):
-        alpha = 1 - confidence
         n = int(((own["tau"] > 0) & (own["p"] < alpha)).sum())
         lines.append(
             f"{n} of {len(own)} rankings by deletion or SRG in one modality agree with F's (p < {alpha:.2g})."
-            "\nOne that does not cannot stand for F (evaluation collapse)."
+            " One that does not cannot stand for F (evaluation collapse)."
         )
-    if ((taus["left"] == "sii") | (taus["right"] == "sii")).any():
-        lines.append(
-            "SII ranks by the samples and explainers that have it, the others by all common samples."
-        )
-    return "\n".join(lines) + "\n"
+    return _wrapped(lines)
+
+
+def _least(alpha: float) -> int:
+    """Return how many explainers can have a p below alpha: 2 of their n! orders are as far from chance."""
+    return next(n for n in count(2) if 2 / factorial(n) < alpha)
 
 
 def _agreement(agreement: pd.DataFrame, factors: Sequence[str], confidence: float) -> str:
-    """Return how F follows SII across and within samples, beside D alone."""
+    """Return how F and D alone follow the sum of SII and that of the top pair, across and within samples."""
     if agreement.empty:
         return ""
-    rows: list[dict[str, str]] = []
-    notes: list[str] = []
+    parts = []
     for key, own in _cells(agreement, factors):
-        for (level, measure), part in own.groupby(["level", "measure"], sort=False):
-            values = {
+        first = own.iloc[0]
+        size = f"{_counted(first['n_samples'], 'sample')}, {_counted(first['n_explainers'], 'explainer')}"
+        parts += [f"{_title(key, factors)}: {size}\n", aligned(_correlated(own)), *_findings(own)]
+    return (
+        f"does F follow the exact interaction (SII)? Spearman, {_percent(confidence)} interval\n"
+        + "".join(parts)
+        + _wrapped(
+            [
+                "sum: over all pairs of a group of patches and a group of tokens. Together the groups are the"
+                " whole image and question, so it is near D whatever the explainer, and exactly D where the"
+                " model's interactions are of one patch and one token.",
+                "top pair: the first group of both, so it is about what the explainer ranks first.",
+                "across: over samples, mean over explainers; within: over explainers, mean over samples;"
+                " pooled: all at once. D is one number a sample, so it ranks no explainers within one."
+                " Kendall's tau is in the table agreement.",
+            ]
+        )
+    )
+
+
+def _correlated(own: pd.DataFrame) -> pd.DataFrame:
+    rows = own[own["measure"] == MEASURE]
+    return pd.DataFrame(
+        [
+            {"level": str(level)}
+            | {
                 title: _correlation(part[(part["left"] == left) & (part["right"] == right)])
                 for (left, right), title in PAIRS.items()
             }
-            rows.append({"cell": _title(key, factors), "level": str(level), "measure": str(measure)} | values)
-        first = own.iloc[0]
-        size = f"{_counted(first['n_samples'], 'sample')} and {_counted(first['n_explainers'], 'explainer')}"
-        notes += [f"{_title(key, factors)} ({size} with SII):", *_findings(own)]
-    return (
-        f"does F follow the exact interaction (SII)? correlations, {_percent(confidence)} interval\n"
-        + aligned(pd.DataFrame(rows))
-        + "across: over samples, mean over explainers; within: over explainers, mean over samples; "
-        + "pooled: all at once.\nD is one number a sample: within a sample it ranks nothing.\n"
-        + "\n".join(notes)
-        + "\n"
+            for level, part in rows.groupby("level", sort=False)
+        ]
     )
 
 
 def _findings(own: pd.DataFrame) -> list[str]:
-    """Return what Spearman's correlations of one cell say, in words."""
-    with_sii = own[(own["measure"] == "spearman") & (own["right"] == "sii")]
-    across, within = (with_sii[with_sii["level"] == level] for level in ("across", "within"))
-    f, alone = (float(across.loc[across["left"] == left, "value"].iloc[0]) for left in ("f", "dividend"))
-    own_order = within[within["left"] == "f"]
+    """Return in words what the correlations of one cell say, and which measure tells explainers apart."""
+    rows = own[own["measure"] == MEASURE]
+    found = [line for name in EXACT for line in _finding(rows[rows["right"] == name], TITLES[name])]
+    shares = own[(own["measure"] == SHARE) & own["value"].notna()]
+    told = [f"{TITLES[row['left']]} {_part(row['value'])}" for _, row in shares.iterrows()]
+    if told:
+        found.append(f"variance within samples, between explainers: {', '.join(told)}.")
+    return [f"  {line}\n" for line in found or ["too few samples and explainers to say."]]
+
+
+def _finding(rows: pd.DataFrame, title: str) -> list[str]:
+    across, within = (rows[rows["level"] == level] for level in ("across", "within"))
+    f, alone = (across[across["left"] == left].iloc[0] for left in ("f", "dividend"))
+    order = within[within["left"] == "f"].iloc[0]
     found = []
-    if pd.notna(f) and pd.notna(alone):
+    if pd.notna(f["value"]) and pd.notna(alone["value"]):
         words = (
-            "D's is no lower, so agreement across samples need not come from the explainers' orders"
-            if alone >= f
-            else "F's is higher than that of D alone"
+            "more than D alone"
+            if f["value"] > alone["high"]
+            else "not shown to be more than D alone, which knows no explainer"
         )
-        found.append(f"  across samples F {f:.2f}, D alone {alone:.2f}: {words}.")
-    if own_order["value"].notna().any():
-        found.append(f"  within samples F {_correlation(own_order)}: {_sign(own_order.iloc[0])}.")
-    return found or ["  too few samples and explainers to say."]
+        found.append(f"{title} across samples: F {f['value']:.2f}, D {alone['value']:.2f}: {words}.")
+    if pd.notna(order["value"]):
+        found.append(f"{title} within samples: F {order['value']:.2f}: {_sign(order)}.")
+    return found
 
 
 def _sign(row: pd.Series) -> str:
     if row["low"] > 0:
-        return "F orders a sample's explainers as SII does, more than by chance"
+        return "F orders a sample's explainers as it does, more than by chance"
     if row["high"] < 0:
-        return "F orders a sample's explainers against SII"
-    return "it is not shown that F orders a sample's explainers as SII does"
+        return "F orders a sample's explainers against it"
+    return "it is not shown that F orders a sample's explainers as it does"
 
 
 def _correlation(rows: pd.DataFrame) -> str:
@@ -364,35 +426,34 @@ def _states(states: pd.DataFrame, factors: Sequence[str]) -> str:
 
 
 def _mixed(mixed: pd.DataFrame, factors: Sequence[str], confidence: float) -> str:
-    """Return a line a finding of the mixed models, then each model's formula and notes, where it has them."""
+    """Return what the chosen mixed model finds, highest first, and beside it the paper's if it differs."""
     if mixed.empty:
         return ""
     apart = [name for name in factors if name in mixed]
-    shown = pd.DataFrame(
-        {
-            **{name: mixed[name].astype(str) for name in apart},
-            "model": mixed["model"],
-            "explainer": mixed["explainer"],
-            f"over random ({_percent(confidence)} interval)": _estimates(mixed, "estimate", "low", "high"),
-            "p": mixed["p"].map(_p),
-            "p (Holm)": mixed["p_holm"].map(_p),
-        }
-    )
-    return (
-        "F over random by mixed models; a factor of one level says nothing of others\n"
-        + aligned(shown)
-        + "".join(f"{line}\n" for line in _asides(mixed, apart))
-    )
+    cells = _cells(mixed, apart) if apart else [((), mixed)]
+    head = f"F over random by a mixed model ({_percent(confidence)} interval)\n"
+    return head + "".join(_models(rows, _title(key, apart)) for key, rows in cells)
 
 
-def _asides(mixed: pd.DataFrame, apart: Sequence[str]) -> list[str]:
-    """Return the formula and notes of each model, once each."""
-    found: list[str] = []
-    for _, row in mixed.iterrows():
-        words = [str(row[name]) for name in ("formula", "notes") if name in mixed and row[name]]
-        title = " ".join([str(row["model"]), *(f"{name}={row[name]}" for name in apart)])
-        found += [f"{title}: {'. '.join(words)}"] if words else []
-    return list(dict.fromkeys(found))
+def _models(rows: pd.DataFrame, title: str) -> str:
+    """Return the table of one model, or of two side by side, then their formulas and notes, once each."""
+    models = {str(name): own for name, own in rows.groupby("model", sort=False)}
+    first = next(iter(models.values()))
+    columns = {"explainer": list(first["explainer"])}
+    for name, own in models.items():
+        ordered = own.set_index("explainer").loc[first["explainer"]]
+        columns[name] = _estimates(ordered, "estimate", "low", "high")
+        columns[f"p (Holm, {name})"] = list(ordered["p_holm"].map(_p))
+    words = [f"{name}: {own['formula'].iloc[0]}" for name, own in models.items()]
+    if len(models) == 1 and "paper" not in models:
+        words[0] += "; the paper's model is the same here"
+    notes = dict.fromkeys(str(note) for note in rows["notes"] if note)
+    return (f"{title}\n" if title else "") + aligned(pd.DataFrame(columns)) + _wrapped([*words, *notes])
+
+
+def _wrapped(lines: Sequence[str]) -> str:
+    """Return each text in lines of `WIDTH` letters."""
+    return "".join(f"{fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)}\n" for line in lines)
 
 
 def _estimates(rows: pd.DataFrame, value: str, low: str, high: str) -> list[str]:

@@ -147,6 +147,9 @@ def test_a_finished_sweep_does_not_start_snakemake(copy: TinyProject) -> None:
 
 def test_every_shipped_sweep_is_composed_and_planned(copy: TinyProject) -> None:
     data = copy.root / "data"
+    for name in ("cv_bench", "mmstar", "repope", "llava-1.5-7b-hf", "InternVL3_5-2B-HF"):
+        (data / name).mkdir(parents=True)
+    (data / "Qwen2.5-VL-3B-Instruct").mkdir()
     for name in ("emoji", "imagenet_val", "cub", "syncub", "coco", "syncoco"):
         (data / name / "images").mkdir(parents=True)
     for arch, layer in (("resnet50", "layer4"), ("vit_b_16", "encoder.layers.encoder_layer_11.mlp.1")):
@@ -159,6 +162,7 @@ def test_every_shipped_sweep_is_composed_and_planned(copy: TinyProject) -> None:
     expected = {"demo": 8, "emoji": 8, "paper_crowd": 14, "paper_simulation": 32, "pilot": 3}
     expected |= {"sae_demo": 36, "paper_sae": 432}
     expected |= {"tables_shapes": 52, "tables_emoji": 52, "latents": 8, "paper_tables": 24}
+    expected |= {"vlm_demo": 11, "paper_vlm": 81}
     points = {name: len(copy.prepare(sweep=name).build.points) for name in expected}
     assert points == expected
     assert {path.stem for path in (copy.root / "conf" / "sweep").glob("*.yaml")} == {*points, "tiny", "light"}

@@ -1,0 +1,83 @@
+"""Units with their images, and each method's text and score."""
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from pipeline.report.report_inputs import ReportInputs
+from pipeline.report.sections.section import Gallery, Opinion, Section, Shot, Unit
+from pipeline.report.sections.wording import MISSING, counted, measured, with_spread
+
+KINDS = {"top": "Most active", "random": "Random"}
+MAX_BYTES = 6_000_000
+"""Of all pictures together."""
+ANCHOR, TITLE = "units", "Units"
+
+
+def gallery_section(inputs: ReportInputs) -> Section:
+    """Return the units of the gallery in its order, as many as fit into MAX_BYTES, or why there are none."""
+    table = inputs.gallery
+    if table is None or table.empty:
+        return Section(ANCHOR, TITLE, ("No pictures of units were kept for this report.",))
+    factors = [str(name) for name in table.columns[: list(table.columns).index("unit")]]
+    shown = [name for name in factors if table[name].nunique() > 1]
+    units, size = [], 0
+    groups = table.groupby([*factors, "unit"], sort=False)
+    for key, rows in groups:
+        size += int(rows["jpeg"].map(len).sum())
+        if units and size > MAX_BYTES:
+            break
+        place = dict(zip([*factors, "unit"], key, strict=True))
+        units.append(_unit(place, shown, rows, inputs.table("scores")))
+    left = len(groups) - len(units)
+    words = [
+        f"{counted(len(units), 'unit')}: images that activate it most, random ones, and what methods say."
+    ]
+    words += [f"{counted(left, 'unit')} more have pictures that do not fit into this page."] if left else []
+    return Section(ANCHOR, TITLE, tuple(words), (Gallery(tuple(units)),))
+
+
+def _unit(
+    place: Mapping[str, object], shown: Sequence[str], rows: pd.DataFrame, scores: pd.DataFrame
+) -> Unit:
+    title = " ".join(["Unit", str(place["unit"]), *(f"· {place[name]}" for name in shown)])
+    groups = tuple(
+        (KINDS[kind], tuple(_shot(row) for row in own.to_dict("records")))
+        for kind in KINDS
+        if len(own := rows[rows["kind"] == kind].sort_values("rank", kind="stable"))
+    )
+    return Unit(title, groups, _opinions(place, scores))
+
+
+def _shot(row: Mapping[str, object]) -> Shot:
+    content = bytes(row["jpeg"])  # type: ignore[call-overload]
+    data = "data:image/jpeg;base64," + base64.b64encode(content).decode("ascii")
+    return Shot(str(row["image_id"]), data, measured(float(row["activation"])))  # type: ignore[arg-type]
+
+
+def _opinions(place: Mapping[str, object], scores: pd.DataFrame) -> tuple[Opinion, ...]:
+    """Return the scored texts of a unit, highest first, equal ones by method."""
+    if scores.empty:
+        return ()
+    own = scores[scores["unit"].astype(str) == str(place["unit"])]
+    for name, value in place.items():
+        if name in own and name != "unit":
+            own = own[own[name].astype(str) == str(value)]
+    by = [name for name in ("scoring",) if name in own]
+    own = own.sort_values(["estimate", "method"], ascending=[False, True], kind="stable", na_position="last")
+    return tuple(
+        _opinion(row, by, row["estimate"] == own["estimate"].max()) for row in own.to_dict("records")
+    )
+
+
+def _opinion(row: Mapping[str, object], by: Sequence[str], first: bool) -> Opinion:
+    value, low, high = (float(row.get(name, float("nan"))) for name in ("estimate", "low", "high"))  # type: ignore[arg-type]
+    flags = [flag for flag in str(row.get("flags") or "").split(";") if flag not in ("", "no_interval")]
+    return Opinion(
+        method=" · ".join([str(row["method"]), *(str(row[name]) for name in by)]),
+        description=str(row["description"] or MISSING),
+        score=with_spread(value, low, high),
+        remarks=", ".join(flag.replace("_", " ") for flag in flags),
+        first=first,
+    )
