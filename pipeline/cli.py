@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pipeline.attribute_command import attributes
+from pipeline.config_command import config, print_resolved
 from pipeline.errors import AssayError
 from pipeline.inspect_command import inspect
 from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
@@ -44,11 +45,15 @@ def cli() -> None:
 )
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--profile", default="default", show_default=True, help="A folder under profiles/.")
-def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str) -> None:
+@click.option("--cfg", is_flag=True, help="Print the resolved config and who reads each key; run nothing.")
+def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str, cfg: bool) -> None:
     """Run a sweep: assay run sweep=NAME [key=value | key=a,b ...]. Only stale stages run."""
     from pipeline.running import run_sweep
-    from pipeline.sweep_reading import read_sweep
+    from pipeline.sweep_reading import prepare_sweep, read_sweep
 
+    if cfg:
+        print_resolved(prepare_sweep(overrides).build)
+        return
     sys.exit(run_sweep(find_project(Path.cwd()), read_sweep(overrides), cores, dry_run, profile))
 
 
@@ -137,7 +142,7 @@ def accept(kind: str, stage: str, undo: bool) -> None:
         )
 
 
-for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, inspect, sync):
+for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, config, inspect, sync):
     cli.add_command(command)
 
 

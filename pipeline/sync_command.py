@@ -5,33 +5,35 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pipeline.errors import AssayError
 from pipeline.files import read_json, sha256, write_json
 from pipeline.plan.project import Project, find_project
+from pipeline.report.wandb_sync import Pushed, push, server_address
 
 OFFLINE = "offline-run-"
 
 
 @dataclass(frozen=True)
 class TrackedSweep:
-    """The runs of a sweep's last run: folder results/tracking/<key>, and runs.json."""
+    """What a sweep's last run logged: the folder results/tracking/<key> and the rows of its runs.json."""
 
     name: str
     folder: Path
     runs: Sequence[Mapping[str, str]]
 
     @property
-    def offline(self) -> list[Mapping[str, str]]:
-        """Those that wait to be pushed, or were; the others were logged online."""
-        return [run for run in self.runs if Path(run["folder"]).name.startswith(OFFLINE)]
+    def offline(self) -> dict[str, Path]:
+        """The folders of the runs that wait to be pushed, or were, by id; the others were logged online."""
+        folders = {run["id"]: self.folder / run["folder"] for run in self.runs}
+        return {run: folder for run, folder in folders.items() if folder.name.startswith(OFFLINE)}
 
-    def log(self, run: Mapping[str, str]) -> Path:
-        """Return the file that holds an offline run."""
-        return self.folder / run["folder"] / f"run-{run['id']}.wandb"
+    @property
+    def titles(self) -> dict[str, str]:
+        """The names of the runs by id."""
+        return {run["id"]: run["name"] for run in self.runs}
 
 
 @click.command()
@@ -40,12 +42,13 @@ class TrackedSweep:
 def sync(words: tuple[str, ...], again: bool) -> None:
     """Push the offline W&B runs of a sweep's last run, or of every sweep's.
 
-    What was pushed to a server is not pushed there again. Results are not touched: results/.synced/ says
-    what is where. Exit code 1 where a run did not arrive.
+    What was pushed to a server is not pushed there again: results/.synced/ says what is where, and results
+    stay as they are. Exit code 1 where a run did not arrive.
     """
     project = find_project(Path.cwd())
-    sweeps = [tracked_sweep(project, name) for name in _named(project, words)]
-    sys.exit(1 if any([not push_sweep(project, sweep, again) for sweep in sweeps if sweep]) else 0)
+    found = [_found(project, name, stop=bool(words)) for name in _named(project, words)]
+    arrived = [push_sweep(project, sweep, again) for sweep in found if isinstance(sweep, TrackedSweep)]
+    sys.exit(0 if all(arrived) and False not in found else 1)
 
 
 def tracked_sweep(project: Project, name: str) -> TrackedSweep | None:
@@ -55,12 +58,10 @@ def tracked_sweep(project: Project, name: str) -> TrackedSweep | None:
     """
     from pipeline.plan.store import Store
 
-    with (project.results / "sweeps" / name / "latest" / "points.csv").open(
-        newline="", encoding="utf-8"
-    ) as stream:
+    path = project.results / "sweeps" / name / "latest" / "points.csv"
+    with path.open(newline="", encoding="utf-8") as stream:
         key = next(csv.DictReader(stream), {}).get("tracking_key")
     if not key:
-        click.echo(f"{name}: no runs; its last run had tracking=none")
         return None
     store, folder = Store(project), project.result("tracking", key)
     damage = store.damage("tracking", key, thorough=True) if store.exists("tracking", key) else "not there"
@@ -70,36 +71,54 @@ def tracked_sweep(project: Project, name: str) -> TrackedSweep | None:
 
 
 def push_sweep(project: Project, sweep: TrackedSweep, again: bool = False) -> bool:
-    """Push the runs of a sweep that the server does not have yet; say what was pushed; True where all is there."""
-    from pipeline.report.wandb_sync import push, server_address
+    """Push the runs of a sweep that the server does not have as they are; True where all are there.
 
+    Says what was pushed. Raises AssayError without a login and without a connection.
+    """
     if online := len(sweep.runs) - len(sweep.offline):
         click.echo(f"{sweep.name}: {_count(online)} logged online")
-    if not sweep.offline:
-        return True
-    server = server_address()
-    known = _read_state(project, sweep)
+    server, state = server_address(), project.results / ".synced" / f"{sweep.folder.name}.json"
+    logs = {run: sha256(folder / f"run-{run}.wandb") for run, folder in sweep.offline.items()}
+    known = dict(read_json(state)) if state.is_file() else {}
     there = {} if again else known.get(server, {})
-    waiting = {run["id"]: run for run in sweep.offline if there.get(run["id"]) != sha256(sweep.log(run))}
+    waiting = {run: folder for run, folder in sweep.offline.items() if there.get(run) != logs[run]}
     if not waiting:
-        click.echo(f"{sweep.name}: nothing to push; {_count(len(sweep.offline))} at {server} already")
+        click.echo(f"{sweep.name}: nothing to push; {_count(len(logs))} pushed to {server} before")
         return True
     click.echo(f"{sweep.name}: pushing {_count(len(waiting))} to {server} ...")
-    folders = {run: sweep.folder / row["folder"] for run, row in waiting.items()}
-    pushed = push(folders, sweep.folder, server)
-    there = known.get(server, {}) | {run: sha256(sweep.log(waiting[run])) for run in pushed.arrived}
-    write_json(_state(project, sweep), {**known, server: there})
+    pushed = push(waiting, sweep.folder, server)
+    now = known.get(server, {}) | {run: logs[run] for run in pushed.arrived}
+    write_json(state, {**known, server: now})
+    return _say(sweep, pushed)
+
+
+def _say(sweep: TrackedSweep, pushed: Pushed) -> bool:
+    """Say what was pushed, and what was not and why; return whether all was."""
     for run, address in pushed.arrived.items():
-        click.echo(f"pushed: {waiting[run]['name']}  {address}")
+        click.echo(f"pushed: {sweep.titles[run]}  {address}")
     for run, reason in pushed.failed.items():
-        click.echo(f"not pushed: {waiting[run]['name']} ({run}): {reason}", err=True)
+        click.echo(f"not pushed: {sweep.titles[run]} ({run}): W&B says '{reason}'", err=True)
     if pushed.failed:
         click.echo(
-            f"{sweep.name}: {_count(len(pushed.failed))} of {len(waiting)} did not arrive whole; if W&B asks "
-            "for a login or a permission, see `wandb login` and tracking.entity; `assay sync` goes on from here",
+            f"{sweep.name}: {_count(len(pushed.failed))} did not arrive whole. Check `wandb login`, "
+            "tracking.entity and tracking.project; `assay sync` then pushes these alone",
             err=True,
         )
     return not pushed.failed
+
+
+def _found(project: Project, name: str, stop: bool) -> TrackedSweep | bool:
+    """Return a sweep's runs, True where it has none; where its result is gone, stop, or say so: False."""
+    try:
+        if sweep := tracked_sweep(project, name):
+            return sweep
+    except AssayError as error:
+        if stop:
+            raise
+        click.echo(f"{name}: {error}", err=True)
+        return False
+    click.echo(f"{name}: no runs; it was last run with tracking=none")
+    return True
 
 
 def _named(project: Project, words: Sequence[str]) -> list[str]:
@@ -119,16 +138,6 @@ def _named(project: Project, words: Sequence[str]) -> list[str]:
                 f"its runs. Run were: {', '.join(known)}"
             )
     return names or known
-
-
-def _state(project: Project, sweep: TrackedSweep) -> Path:
-    """Return the file with what was pushed: server to run id to the SHA-256 of its log."""
-    return project.results / ".synced" / f"{sweep.folder.name}.json"
-
-
-def _read_state(project: Project, sweep: TrackedSweep) -> dict[str, Any]:
-    path = _state(project, sweep)
-    return dict(read_json(path)) if path.is_file() else {}
 
 
 def _count(n: int) -> str:
