@@ -5,15 +5,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pipeline.errors import AssayError
-from pipeline.files import read_json, sha256, write_json
+from pipeline.files import read_json, write_json
 from pipeline.plan.project import Project, find_project
+from pipeline.report.wandb_log import read_log
 from pipeline.report.wandb_sync import Pushed, push, server_address
 
 OFFLINE = "offline-run-"
+STATE = "results/.synced.json"
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,35 @@ class TrackedSweep:
         return {run["id"]: run["name"] for run in self.runs}
 
 
+@dataclass(frozen=True)
+class State:
+    """What was pushed: place to run id to `digest`, null where it did not arrive whole, and `lines`.
+
+    A place is a server's address, and the entity there where the sweep names one.
+    """
+
+    path: Path
+
+    def at(self, place: str) -> dict[str, Any]:
+        """Return what was pushed to a place."""
+        return dict(self._all().get(place, {}))
+
+    def note(self, place: str, pushed: Mapping[str, Any]) -> None:
+        """Add what was pushed now."""
+        write_json(self.path, {**self._all(), place: self.at(place) | dict(pushed)})
+
+    def _all(self) -> dict[str, Any]:
+        return dict(read_json(self.path)) if self.path.is_file() else {}
+
+
 @click.command()
 @click.argument("words", nargs=-1, metavar="[sweep=NAME]")
-@click.option("--again", is_flag=True, help="Push also what was pushed before; W&B replaces it.")
+@click.option("--again", is_flag=True, help="Push also what was pushed before; nothing doubles.")
 def sync(words: tuple[str, ...], again: bool) -> None:
     """Push the offline W&B runs of a sweep's last run, or of every sweep's.
 
-    What was pushed to a server is not pushed there again: results/.synced/ says what is where, and results
-    stay as they are. Exit code 1 where a run did not arrive.
+    What was pushed to a server is not pushed there again: results/.synced.json says what is where, and
+    results stay as they are. Exit code 1 where a run did not arrive.
     """
     project = find_project(Path.cwd())
     found = [_found(project, name, stop=bool(words)) for name in _named(project, words)]
@@ -77,18 +101,23 @@ def push_sweep(project: Project, sweep: TrackedSweep, again: bool = False) -> bo
     """
     if online := len(sweep.runs) - len(sweep.offline):
         click.echo(f"{sweep.name}: {_count(online)} logged online")
-    server, state = server_address(), project.results / ".synced" / f"{sweep.folder.name}.json"
-    logs = {run: sha256(folder / f"run-{run}.wandb") for run, folder in sweep.offline.items()}
-    known = dict(read_json(state)) if state.is_file() else {}
-    there = {} if again else known.get(server, {})
-    waiting = {run: folder for run, folder in sweep.offline.items() if there.get(run) != logs[run]}
-    if not waiting:
-        click.echo(f"{sweep.name}: nothing to push; {_count(len(logs))} pushed to {server} before")
+    if not sweep.offline:
         return True
-    click.echo(f"{sweep.name}: pushing {_count(len(waiting))} to {server} ...")
-    pushed = push(waiting, sweep.folder, server)
-    now = known.get(server, {}) | {run: logs[run] for run in pushed.arrived}
-    write_json(state, {**known, server: now})
+    logs = {run: read_log(folder / f"run-{run}.wandb") for run, folder in sweep.offline.items()}
+    server, state = server_address(), State(project.root / STATE)
+    place = "/".join(filter(None, (server, *{log.entity for log in logs.values()})))
+    there = state.at(place)
+    same = {run for run, log in logs.items() if there.get(run, {}).get("digest") == log.digest and not again}
+    waiting = {run: log for run, log in logs.items() if run not in same}
+    if not waiting:
+        click.echo(f"{sweep.name}: nothing to push; {_count(len(logs))} pushed to {place} before")
+        return True
+    click.echo(f"{sweep.name}: pushing {_count(len(waiting))} to {place} ...")
+    folders = {run: sweep.offline[run] for run in waiting}
+    lines = {run: facts["lines"] for run, facts in there.items() if run in waiting}
+    pushed = push(folders, waiting, lines, sweep.folder, server)
+    digests = {run: waiting[run].digest for run in pushed.arrived}
+    state.note(place, {run: {"digest": digests.get(run), "lines": n} for run, n in pushed.lines.items()})
     return _say(sweep, pushed)
 
 
@@ -104,6 +133,8 @@ def _say(sweep: TrackedSweep, pushed: Pushed) -> bool:
             "tracking.entity and tracking.project; `assay sync` then pushes these alone",
             err=True,
         )
+    if pushed.silent:
+        click.echo(f"note: which runs are there is from {STATE} alone; the server does not say it", err=True)
     return not pushed.failed
 
 

@@ -174,7 +174,8 @@ def _log_point(session: _Session, point: PointRecord) -> RunRecord:
     with session.run("point", point.key, point.name, point.config, point.tags) as (run, record):
         if point.history is not None and len(point.history):
             _log_history(run, point.history)
-        run.log({name: _table(run, name, table) for name, table in point.tables.items()} | _images(point.images))
+        tables = {name: _table(run, name, table) for name, table in point.tables.items()}
+        run.log(tables | _images(point.images))
         log_references(run, f"results-{point.key}", point.references)
         results = {f"results/{stage}": key for stage, key in point.results.items()}
         run.summary.update({**_known(point.summary), "key": point.key, **results})

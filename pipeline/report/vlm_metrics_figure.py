@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -65,8 +65,8 @@ def draw_evaluation_collapse(tables: Tables, png: Path, svg: Path) -> None:
             _draw_ranks(bottom, shown[place].rows(rankings), metrics)
         caption = (
             "numbers: an explainer's rank under each metric, 1 is best\n"
-            "if metrics agreed, every column would fade from top to bottom as F does;"
-            " grey: ranks among fewer explainers than F's\n"
+            "if metrics agreed, every column would fade from top to bottom as F does\n"
+            "grey columns: ranks among those that have the metric, fewer than have F\n"
             "τ: on the explainers (n) and samples that both have; hatched: p is not below "
             f"{ALPHA:g}, so it is not told from 0\n"
             "deletion, SRG: one modality perturbed, the other whole (fastest fall; insertion less deletion)\n"
@@ -106,9 +106,8 @@ def _draw_tau(axes: "Axes", place: int, rows: pd.DataFrame, metric: str) -> None
         return
     row, sign = own.iloc[0], 1 if tau >= 0 else -1
     told = float(row["p"]) < ALPHA
-    look = (
-        {"color": AGREES if tau >= 0 else OPPOSES} if told else {"fc": "white", "ec": UNTOLD, "hatch": "////"}
-    )
+    colour = AGREES if tau >= 0 else OPPOSES
+    look: dict[str, Any] = {"color": colour} if told else {"fc": "white", "ec": UNTOLD, "hatch": "////"}
     axes.bar([place], [tau], width=0.5, zorder=2, **look)
     above, below = ("bottom", "top") if sign > 0 else ("top", "bottom")
     ink = INK if told else SOFT

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isfinite, isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,26 +53,36 @@ def sample_page(
     shown = list(sheets[:MAX_SHEETS])
     total = len(sheets) if n_samples is None else max(n_samples, len(sheets))
     script = SCRIPT.read_text(encoding="utf-8")
-    names = [explanation.explainer for sheet in shown for explanation in sheet.explanations]
-    return (
-        _environment()
-        .get_template("vlm_samples.html")
-        .render(
-            title=title,
-            sheets=shown,
-            n_samples=total,
-            n_left_out=total - len(shown),
-            explainers=list(dict.fromkeys(names)),
-            answers=sorted({sheet.answer for sheet in shown if not sheet.flag}),
-            facts=facts,
-            script=script,
-            policy=script_policy(script),
-            bounds=APART,
-            digits=DIGITS,
-            ends=value_range(shown),
-            height=HEIGHT,
-        )
+    template = _environment().get_template("vlm_samples.html")
+    return template.render(
+        **_shown_as(shown, 2),
+        title=title,
+        n_samples=total,
+        n_left_out=total - len(shown),
+        facts=facts,
+        script=script,
+        policy=script_policy(script),
     )
+
+
+def sheets_part(sheets: Sequence[Sheet]) -> str:
+    """Return the legend and the sheets, with headings of the third level, for a page of more than samples."""
+    return _environment().get_template("vlm_sheets.html").render(**_shown_as(sheets, 3))
+
+
+def _shown_as(sheets: Sequence[Sheet], level: int) -> dict[str, Any]:
+    """Return what the templates of sheets read."""
+    names = [explanation.explainer for sheet in sheets for explanation in sheet.explanations]
+    return {
+        "sheets": sheets,
+        "level": level,
+        "explainers": list(dict.fromkeys(names)),
+        "answers": sorted({sheet.answer for sheet in sheets if not sheet.flag}),
+        "bounds": APART,
+        "digits": DIGITS,
+        "ends": value_range(sheets),
+        "height": HEIGHT,
+    }
 
 
 def script_policy(script: str) -> str:

@@ -16,38 +16,57 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pipeline.errors import AssayError
+from pipeline.report.wandb_log import Logged, leave_out_lines
 
-TIMEOUT = 10.0
+TIMEOUT = 10
 """Seconds that a server may take to answer; W&B's sync itself tries for many minutes."""
+PAGE = 500
 OF_RUNS = ("MODE", "DIR", "PROJECT", "ENTITY", "RUN_ID", "RUN_GROUP", "NAME", "JOB_TYPE", "TAGS", "NOTES")
 """Settings in the environment that would change what is pushed."""
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What became of runs: id to address at W&B, and id to why it did not arrive whole."""
+    """What became of runs, by id: the address at W&B; why it did not arrive whole; rows of history there.
+
+    silent: why the server did not say which runs it had, empty where it did.
+    """
 
     arrived: Mapping[str, str]
     failed: Mapping[str, str]
+    lines: Mapping[str, int]
+    silent: str
 
 
-def push(runs: Mapping[str, Path], base: Path, server: str) -> Pushed:
+def push(
+    runs: Mapping[str, Path], logs: Mapping[str, Logged], lines: Mapping[str, int], base: Path, server: str
+) -> Pushed:
     """Push the offline runs `runs` (id to folder below `base`) to `server`.
 
-    A run that is there already is replaced. Raises AssayError without a login and without a connection.
+    A run that is there gets the new config, tags, summary, files and artifacts. Rows of history are only
+    ever added there, so those that it has, `lines` or what the server says, are left out. Raises AssayError
+    without a login and without a connection.
     """
     check_connection(server)
+    said_there, silent = _lines_there(logs)
+    # The server counts with a delay; a run that it does not have at all was never pushed there, or deleted.
+    known = {run: max(said_there.get(run, 0), lines.get(run, 0)) for run in (runs if silent else said_there)}
+    there = dict.fromkeys(runs, 0) | known
     with TemporaryDirectory(prefix="assay-sync-") as name:
         work = Path(name)
-        for folder in runs.values():
-            shutil.copytree(folder, work / folder.relative_to(base))
+        for run, folder in runs.items():
+            copy = Path(shutil.copytree(folder, work / folder.relative_to(base)))
+            if there[run]:
+                leave_out_lines(copy / f"run-{run}.wandb", there[run])
         said = _sync(work, server)
         marked = {path.name.split(".")[0].removeprefix("run-") for path in work.rglob("*.wandb.synced")}
         errors = dict(_errors(work, runs))
     addresses = dict(_addresses(said))
-    refused = "; ".join(dict.fromkeys(re.findall(r"ERROR (.*)", said))) or "W&B does not say why"
-    failed = {run: errors.get(run, refused) for run in runs if run in errors or run not in marked}
-    return Pushed({run: addresses.get(run, server) for run in runs if run not in failed}, failed)
+    refused = "; ".join(dict.fromkeys(re.findall(r"ERROR (.*)", said)))
+    failed = {run: errors.get(run, "nothing of it") for run in runs if run in errors or run not in marked}
+    failed |= {run: refused for run in failed if refused and run not in marked}
+    arrived = {run: addresses.get(run, server) for run in runs if run not in failed}
+    return Pushed(arrived, failed, {run: max(there[run], logs[run].lines) for run in marked}, silent)
 
 
 def server_address() -> str:
@@ -73,6 +92,25 @@ def check_connection(server: str) -> None:
                 f"no connection to {server} ({reason}): the runs are kept; run `assay sync` again where "
                 "there is one, or set WANDB_BASE_URL to another server"
             ) from None
+
+
+def _lines_there(logs: Mapping[str, Logged]) -> tuple[dict[str, int], str]:
+    """Return how many rows of history the server has of each run that it has, and why it does not say so."""
+    import wandb
+
+    there: dict[str, int] = {}
+    ids = {"name": {"$in": list(logs)}}
+    try:
+        for entity, project in dict.fromkeys((log.entity, log.project) for log in logs.values()):
+            where = "/".join(filter(None, (entity, project)))
+            found = wandb.Api(timeout=TIMEOUT).runs(where, filters=ids, per_page=PAGE)
+            there |= {run.id: run.historyLineCount or 0 for run in found}
+    except Exception as error:  # W&B's own, and those of its parser: what is really wrong, its sync says
+        new = str(error).startswith("Could not find project")
+        return there, "" if new else str(error)
+    finally:
+        wandb.teardown()
+    return there, ""
 
 
 def _sync(work: Path, server: str) -> str:
@@ -102,7 +140,7 @@ def _sync(work: Path, server: str) -> str:
 
 def _addresses(said: str) -> Iterator[tuple[str, str]]:
     """Yield the id and the address of each run that W&B's sync told."""
-    for address in re.findall(r"View run at (\S+)", said):
+    for address in re.findall(r"View run (?:.* )?at (\S+)", said):
         yield address.rsplit("/", 1)[-1], address
 
 

@@ -56,15 +56,14 @@ def _statistics(
 ) -> Tables:
     drawn: dict[str, Any] = {name: settings[name] for name in ("confidence", "n_bootstrap", "seed")}
     scores, sii = tables["scores"], tables["sii"]
-    rankings = rankings_table(scores, sii, factors)
     return {
         "explainers": explainer_table(scores, factors, **drawn),
         "strata": strata_table(scores, factors, **drawn),
-        "rankings": rankings,
-        "taus": tau_table(rankings, factors),
+        "rankings": rankings_table(scores, sii, factors),
+        "taus": tau_table(scores, sii, factors),
         "agreement": agreement_table(scores, sii, factors, **drawn),
         "states": _states(scores, sii, points, factors),
-        "mixed": mixed_table(scores, factors, confidence=settings["confidence"]),
+        "mixed": mixed_table(scores, factors, variant=settings["name"], confidence=settings["confidence"]),
     }
 
 

@@ -89,7 +89,7 @@ def _tau(left: str, one: VlmCell, right: str, other: VlmCell) -> tuple[RankAgree
     a, b = (table.to_numpy() for table in _frame(one).align(_frame(other), join="inner"))
     rows, known = _shared(a + b)
     both = [
-        np.round(_quality(metric, values[np.ix_(rows, known)].mean(axis=0)), 12)
+        np.round(_quality(metric, values[np.ix_(rows, known)].sum(axis=0) / max(len(rows), 1)), 12)
         for metric, values in ((left, a), (right, b))
     ]
     return rank_agreement(*both), len(rows)
@@ -102,7 +102,7 @@ def _frame(cell: VlmCell) -> pd.DataFrame:
 def _shared(values: Floats) -> tuple[Codes, Codes]:
     """Return the rows that every column with any value has, and those columns; no column without a row."""
     rows = np.flatnonzero(common_units(values))
-    columns = np.flatnonzero(~np.isnan(values[rows]).any(axis=0) & (len(rows) > 0))
+    columns = np.flatnonzero(np.isfinite(values[rows]).any(axis=0))
     return np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
 
 

@@ -256,26 +256,44 @@ def test_samples_that_were_not_asked_are_counted(show: Show) -> None:
 # f_against_sii
 
 
-def test_a_point_is_f_against_sii_of_one_sample_under_one_explainer(show: Show) -> None:
+@pytest.mark.parametrize(("panel", "measure"), [(0, "sii"), (1, "sii_top")])
+def test_a_point_is_f_against_sii_of_one_sample_under_one_explainer(
+    show: Show, panel: int, measure: str
+) -> None:
     tables = vlm_tables(explainers=FEW)
-    axes = show(draw_f_against_sii, tables).axes[0]
+    axes = show(draw_f_against_sii, tables).axes[panel]
     points = sorted(tuple(at) for found in axes.collections for at in found.get_offsets())
     scores = tables["scores"].set_index(["explainer", "sample_id"])["f"]
-    wanted = sorted((row.sii, scores[row.explainer, row.sample_id]) for row in tables["sii"].itertuples())
-    assert np.array(points) == pytest.approx(np.array(wanted))
-    assert words(axes) == "3 samples, 3 explainers"
+    exact = tables["sii"].set_index(["explainer", "sample_id"])[measure]
+    assert np.array(points) == pytest.approx(np.array(sorted((exact[at], scores[at]) for at in exact.index)))
+    shares = tables["agreement"][lambda t: t["measure"] == "share_within"].set_index("left")["value"]
+    assert words(axes) == (
+        "3 samples, 3 explainers\n"
+        f"of its variance {shares[measure]:.0%} is within samples (F {shares['f']:.0%})"
+    )
 
 
-def test_agreement_of_f_and_of_d_is_written_and_d_ranks_no_explainers(show: Show) -> None:
+def test_agreement_with_the_sum_and_the_top_pair_is_written_and_d_ranks_no_explainers(show: Show) -> None:
     tables = vlm_tables(explainers=FEW)
-    axes = show(draw_f_against_sii, tables).axes[1]
+    axes = show(draw_f_against_sii, tables).axes[2]
     rows = tables["agreement"]
-    rows = rows[(rows["measure"] == "spearman") & (rows["right"] == "sii") & rows["value"].notna()]
-    assert len(rows) == 5
-    assert sorted(x for x, _, _ in dots(axes)) == pytest.approx(sorted(rows["value"]))
+    rows = rows[
+        (rows["measure"] == "spearman") & rows["right"].isin(["sii", "sii_top"]) & rows["value"].notna()
+    ]
+    assert len(rows) == len(dots(axes)) == 10
+    drawn = [(round(y), x) for x, y, _ in dots(axes)]
+    levels = ["pooled", "across", "within"]
     for row in rows.itertuples():
-        assert f"  {number(row.value)}\n[{number(row.low)}, {number(row.high)}]" in words(axes)
-    assert "D alone: undefined (one number a sample ranks no explainers)" in words(axes)
+        place = 3 * levels.index(row.level) + ["sii", "sii_top"].index(row.right) + 1
+        assert any(at == place and x == pytest.approx(row.value) for at, x in drawn)
+        assert f"{number(row.value)} [{number(row.low)}, {number(row.high)}]" in words(axes)
+    assert names(axes) == ["sum", "top pair"] * 3
+    assert "(D ranks none)" in words(axes)
+
+
+def test_the_caption_says_why_the_sum_is_near_d(show: Show) -> None:
+    caption = show(draw_f_against_sii, vlm_tables(explainers=FEW)).get_supxlabel()
+    assert "whatever the explainer, so it is near D: it tells samples apart, not explainers" in caption
 
 
 def test_points_without_f_are_counted(show: Show) -> None:
@@ -283,7 +301,7 @@ def test_points_without_f_are_counted(show: Show) -> None:
     lacking = (tables["scores"]["explainer"] == "random") & (tables["scores"]["sample_id"] == "test-001")
     tables["scores"] = tables["scores"].assign(f=tables["scores"]["f"].mask(lacking))
     axes = show(draw_f_against_sii, tables | derived(tables)).axes[0]
-    assert words(axes) == "3 samples, 3 explainers; 1 point without F or SII"
+    assert words(axes).startswith("3 samples, 3 explainers; 1 point without F or SII\n")
     assert sum(len(found.get_offsets()) for found in axes.collections) == 8
 
 
@@ -297,7 +315,11 @@ def test_a_cell_without_sii_has_no_panel(show: Show) -> None:
     for name in ("sii", "agreement"):
         tables[name] = tables[name][tables[name]["vlm"] == "model 1"]
     figure = show(draw_f_against_sii, tables)
-    assert [title(axes) for axes in figure.axes] == ["model 1", "agreement with SII (Spearman)"]
+    assert [title(axes) for axes in figure.axes] == [
+        "model 1",
+        "",
+        "agreement of F and D with SII (Spearman)",
+    ]
 
 
 # evaluation_collapse
@@ -309,13 +331,15 @@ def test_every_rank_stands_in_its_metrics_column(show: Show) -> None:
     tables |= derived(tables)
     top, bottom = show(draw_evaluation_collapse, tables).axes
     columns = [label.get_text().replace("\n", " ") for label in bottom.get_xticklabels()]
-    assert columns[:4] == ["F", "exact SII", "image deletion", "text deletion"]
+    assert columns[:5] == [
+        "F", "SII sum (5 of 6)", "SII top pair (5 of 6)", "image deletion", "text deletion",
+    ]  # fmt: skip
     written = {text.get_position(): text.get_text() for text in bottom.texts}
     ranks = tables["rankings"].set_index(["metric", "explainer"])["rank"]
     for row, name in enumerate(names(bottom)):
         assert written[0, row] == f"{row + 1}"
-        assert written[2, row] == f"{ranks['image_auc_del', name]:g}"
-    assert written[1, names(bottom).index("ig")] == "none"
+        assert written[3, row] == f"{ranks['image_auc_del', name]:g}"
+    assert written[1, names(bottom).index("ig")] == written[2, names(bottom).index("ig")] == "none"
     assert title(top) == "tiny_llava, shapes_vqa"
 
 
@@ -325,17 +349,40 @@ def test_a_bar_is_kendalls_tau_of_a_metric_with_f(show: Show) -> None:
     top, _ = show(draw_evaluation_collapse, tables).axes
     own = taus[taus["left"] == "f"].set_index("right")["tau"]
     heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in top.patches}
-    assert heights[2] == pytest.approx(own["image_auc_del"])
+    assert heights[3] == pytest.approx(own["image_auc_del"])
     assert len(heights) == len(own)
     turned = taus.rename(columns={"left": "right", "right": "left"})
     again, _ = show(draw_evaluation_collapse, tables | {"taus": turned}).axes
     assert [bar.get_height() for bar in again.patches] == [bar.get_height() for bar in top.patches]
 
 
+def test_a_tau_that_is_not_told_from_none_is_a_hatched_bar(show: Show) -> None:
+    tables = vlm_tables(explainers=FEW)
+    taus = tables["taus"]
+    tables["taus"] = taus.assign(tau=-1.0, p=np.where(taus["right"] == "image_auc_del", 0.049, 0.05))
+    top, _ = show(draw_evaluation_collapse, tables).axes
+    hatched = {round(bar.get_x() + bar.get_width() / 2): bar.get_hatch() for bar in top.patches}
+    assert hatched.pop(3) is None
+    assert set(hatched.values()) == {"////"}
+
+
+def test_a_metric_that_fewer_explainers_have_than_f_is_grey(show: Show) -> None:
+    tables = vlm_tables(n_sii=2)
+    tables["sii"] = tables["sii"][tables["sii"]["explainer"] != "ig"]
+    _, bottom = show(draw_evaluation_collapse, tables | derived(tables)).axes
+    coloured, grey = bottom.images
+    seen = [~np.ma.getmaskarray(image.get_array()).all(axis=0) for image in (coloured, grey)]
+    assert list(seen[0]) == [True, False, False, *[True] * 6]
+    assert (seen[1] == ~seen[0]).all()
+    red, green, blue, alpha = grey.to_rgba(grey.get_array())[names(bottom).index("rollout"), 1]
+    assert red == green == blue
+    assert alpha == 1
+
+
 def test_a_tau_that_is_not_defined_is_told(show: Show) -> None:
     tables = vlm_tables(explainers=FEW)
     tables["taus"] = tables["taus"].assign(tau=np.nan, p=np.nan)
-    assert words(show(draw_evaluation_collapse, tables).axes[0]).count("no τ") == 7
+    assert words(show(draw_evaluation_collapse, tables).axes[0]).count("no τ") == 8
 
 
 def test_rank_shares_run_from_0_to_1_in_each_column() -> None:

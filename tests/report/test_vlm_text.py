@@ -10,7 +10,7 @@ import pytest
 from pipeline.report.vlm_text import vlm_text
 from pipeline.statistics.vlm_agreement import agreement_table
 from pipeline.statistics.vlm_explainers import explainer_table
-from pipeline.statistics.vlm_metrics import rankings_table, tau_table
+from pipeline.statistics.vlm_metrics import tau_table
 from pipeline.statistics.vlm_states import state_table
 from pipeline.statistics.vlm_strata import strata_table
 
@@ -35,7 +35,7 @@ def scored(n: int = 8, means: dict[str, float] | None = None, seed: int = 0, **c
 
 def exact(scores: pd.DataFrame) -> pd.DataFrame:
     return scores[[*FACTORS, "explainer", "sample_id"]].assign(
-        sii=scores["f"] + scores["dividend"], n_states=1024
+        sii=scores["f"] + scores["dividend"], sii_top=scores["f"], n_states=1024
     )
 
 
@@ -52,12 +52,11 @@ def tables_of(
     scores: pd.DataFrame, sii: pd.DataFrame | None = None, **more: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
     sii = exact(scores).iloc[:0] if sii is None else sii
-    rankings = rankings_table(scores, sii, FACTORS)
     return {
         "samples": asked(scores),
         "explainers": explainer_table(scores, FACTORS, n_bootstrap=200),
         "strata": strata_table(scores, FACTORS, n_bootstrap=50),
-        "taus": tau_table(rankings, FACTORS),
+        "taus": tau_table(scores, sii, FACTORS),
         "agreement": agreement_table(scores, sii, FACTORS, n_bootstrap=50),
         "states": state_table(scores, sii, {("tiny", "shapes"): 120.0}, FACTORS, 11),
     } | more  # fmt: skip
@@ -90,9 +89,18 @@ def test_the_ranking_has_mean_interval_and_what_is_over_random() -> None:
     assert (best["over random"], random["over random"]) == (over, "-")
     assert (best["p (Holm)"], random["p (Holm)"]) == (f"{2 * 2 / 2**8:.2g}", "-")
     assert (best["P(first)"], random["P(first)"]) == (">0.99", "<0.01")
-    assert (best["tied patches"], best["samples"], best["masks"]) == ("25%", "8", "8")
+    assert best["tied"] == "25%"
     assert best["pointing (chance)"].endswith("(0.06)")
-    assert "missing" not in best and "common samples" not in best
+    assert not {"missing", "common samples", "samples", "masks"} & {*best}
+    assert text[0] == "tiny, shapes: 8 samples, accuracy of the model 87.5%, 8 with a mask"
+
+
+def test_masks_are_counted_by_explainer_where_they_differ() -> None:
+    scores = scored()
+    scores.loc[(scores["explainer"] == "best") & (scores["sample_id"] < "s03"), "pointing"] = NAN
+    text = lines(tables_of(scores))
+    assert [row["masks"] for row in table_after(text, "tiny, shapes", 3)] == ["5", "8", "8"]
+    assert "mask" not in text[0]
 
 
 def test_the_notes_say_what_the_interval_is_about() -> None:
@@ -111,7 +119,7 @@ def test_samples_left_out_are_counted_with_their_reason() -> None:
     )
     text = lines(tables_of(scores, samples=asked(scores, flags)))
     assert text[0] == (
-        "tiny, shapes: 8 samples, accuracy of the model 87.5%; 3 left out: "
+        "tiny, shapes: 8 samples, accuracy of the model 87.5%, 8 with a mask; 3 left out: "
         "cannot_be_asked: a side below one visual token (and 1 more); empty_answer"
     )
 
@@ -144,8 +152,8 @@ def test_several_cells_begin_with_their_mean() -> None:
     text = lines(tables_of(scores))
     assert text[0] == "mean over 2 cells"
     assert [line for line in text if line.startswith("m")][1:3] == [
-        "m1, shapes: 8 samples, accuracy of the model 87.5%",
-        "m2, shapes: 8 samples, accuracy of the model 100.0%",
+        "m1, shapes: 8 samples, accuracy of the model 87.5%, 8 with a mask",
+        "m2, shapes: 8 samples, accuracy of the model 100.0%, 8 with a mask",
     ]
     assert "flags of middle: absent_cells: 1 of 2" in text
     assert any(
@@ -177,36 +185,85 @@ def test_f_by_answer_stands_under_d_and_in_the_order_of_the_ranking() -> None:
     assert "(" not in "".join(wide[1].values())
 
 
-def test_taus_are_shown_with_f_and_with_sii_and_counted() -> None:
+def test_taus_are_shown_with_f_and_with_both_of_sii_and_counted() -> None:
     scores = scored(means={name: k / 10 for k, name in enumerate(["a", "b", "c", "d", "e", "random"])})
     scores["image_auc_del"] = -scores["image_auc_del"]
+    sii = exact(scores).assign(sii_top=-scores["f"])[scores["sample_id"] < "s03"]
+    text = lines(tables_of(scores, sii))
+    rows = {row["metric"]: row for row in table_after(text[1:], "tiny, shapes", 8) if "metric" in row}
+    at = text.index("do the metrics rank the explainers alike? Kendall's tau (p; explainers, samples)")
+    rows = {row["metric"]: row for row in table_after(text[at:], "tiny, shapes", 8)}
+    assert list(rows["IoU"]) == ["metric", "with F", "with SII sum", "with SII top pair"]
+    assert rows["image deletion"]["with F"] == rows["image SRG"]["with F"] == "1.00 (0.0028; 6, 8)"
+    assert rows["text deletion"]["with F"] == "-1.00 (0.0028; 6, 8)"
+    assert list(rows["SII sum"].values())[1:] == ["1.00 (0.0028; 6, 3)", "-", "-1.00 (0.0028; 6, 3)"]
+    assert rows["text SRG"]["with SII top pair"] == "-1.00 (0.0028; 6, 3)"
+    said = " ".join(text)
+    assert "3 of 4 rankings by deletion or SRG in one modality agree with F's (p < 0.05)." in said
+    assert "explainers cannot show" not in said
+
+
+def test_a_tau_that_is_not_told_from_none_has_a_question_mark() -> None:
+    scores = scored(n=3, means={"a": 0.8, "b": 0.4, "random": 0.1})
     text = lines(tables_of(scores, exact(scores)))
-    f, sii = table_after(text, "do the metrics rank the explainers alike", 2)
-    assert (f["with"], sii["with"]) == ("F", "SII")
-    assert f["image deletion"] == f["image SRG"] == f["SII"] == "1.00 (0.0028; 6)"
-    assert f["text deletion"] == "-1.00 (0.0028; 6)"
-    assert sii["SII"] == "-" and sii["text SRG"] == "1.00 (0.0028; 6)"
-    assert "3 of 4 rankings by deletion or SRG in one modality agree with F's (p < 0.05)." in text
+    at = text.index("do the metrics rank the explainers alike? Kendall's tau (p; explainers, samples)")
+    rows = table_after(text[at:], "tiny, shapes", 8)
+    assert rows[-1]["with F"] == "1.00? (0.33; 3, 3)"
+    assert "Fewer than 5 explainers cannot show a p below 0.05, whatever their order." in text
+    assert "Fewer than 4 explainers cannot show a p below 0.1, whatever their order." in lines(
+        tables_of(scores, exact(scores)), 0.9
+    )
 
 
-@pytest.mark.parametrize(
-    ("weight", "words"),
-    [(0.0, "D's is no lower, so agreement across samples need not come from"), (1.0, "F's is higher than")],
-)
-def test_f_stands_beside_d_alone_and_its_order_within_samples(weight: float, words: str) -> None:
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_f_stands_beside_d_alone_and_its_order_within_samples(weight: float) -> None:
     rng = np.random.default_rng(3)
     scores = scored(n=20)
     scores["f"] = scores["dividend"] + 0.2 * rng.standard_normal(len(scores))
     noise = 1e-3 * rng.standard_normal(len(scores))
-    sii = exact(scores).assign(sii=weight * scores["f"] + (1 - weight) * scores["dividend"] + noise)
+    sii = exact(scores).assign(
+        sii=scores["dividend"] + noise,
+        sii_top=weight * scores["f"] + (1 - weight) * scores["dividend"] + noise,
+    )
     text = lines(tables_of(scores, sii))
-    assert "tiny, shapes (20 samples and 3 explainers with SII):" in text
-    assert any(line.startswith("  across samples F ") and words in line for line in text)
-    within = next(line for line in text if line.startswith("  within samples F "))
-    shown = "as SII does, more than by chance" if weight else "it is not shown that"
-    assert shown in within
-    rows = table_after(text, "does F follow the exact interaction (SII)? correlations, 95% interval", 6)
-    assert {row["D with SII"] for row in rows if row["level"] == "within"} == {"-"}
+    at = text.index("does F follow the exact interaction (SII)? Spearman, 95% interval")
+    rows = table_after(text[at:], "tiny, shapes: 20 samples, 3 explainers", 3)
+    assert list(rows[0]) == ["level", "F, sum", "D, sum", "F, top pair", "D, top pair"]
+    within = next(row for row in rows if row["level"] == "within")
+    assert (within["D, sum"], within["D, top pair"]) == ("-", "-")
+    found = {line.split(": F ")[0].strip(): line for line in text if line.startswith("  SII ")}
+    assert found["SII sum across samples"].endswith(
+        "not shown to be more than D alone, which knows no explainer."
+    )
+    assert "it is not shown that F orders" in found["SII sum within samples"]
+    across, order = found["SII top pair across samples"], found["SII top pair within samples"]
+    assert across.endswith("more than D alone.") == bool(weight)
+    assert order.endswith("as it does, more than by chance.") == bool(weight)
+
+
+@pytest.mark.parametrize(
+    ("f", "words"), [(0.80, "not shown to be more than D"), (0.97, "more than D alone.")]
+)
+def test_f_is_more_than_d_alone_only_where_it_is_above_the_interval_of_d(f: float, words: str) -> None:
+    scores = scored()
+    table = agreement_table(scores, exact(scores), FACTORS, n_bootstrap=50)
+    across = (table["level"] == "across") & (table["measure"] == "spearman") & (table["right"] == "sii")
+    table.loc[across & (table["left"] == "f"), "value"] = f
+    table.loc[across & (table["left"] == "dividend"), ["value", "low", "high"]] = [0.79, 0.32, 0.96]
+    text = lines(tables_of(scores, agreement=table))
+    (line,) = (line for line in text if line.startswith("  SII sum across samples: "))
+    assert line.startswith(f"  SII sum across samples: F {f:.2f}, D 0.79: {words}")
+
+
+def test_how_much_each_measure_tells_explainers_apart_is_a_share_of_its_variance() -> None:
+    scores = scored(n=20)
+    table = agreement_table(scores, exact(scores).assign(sii=scores["dividend"]), FACTORS, n_bootstrap=50)
+    own = table[table["measure"] == "share_within"].set_index("left")["value"]
+    text = lines(tables_of(scores, exact(scores).assign(sii=scores["dividend"])))
+    top = f"{own['sii_top']:.0%}"
+    assert f"  variance within samples, between explainers: F {top}, SII sum 0%, SII top pair {top}." in text
+    assert own["sii_top"] > 0.9
+    assert any(line.startswith("sum: over all pairs of a group of patches and a group of") for line in text)
 
 
 def test_states_are_beside_the_published_ones() -> None:
@@ -218,23 +275,58 @@ def test_states_are_beside_the_published_ones() -> None:
     }  # fmt: skip
 
 
-def test_findings_of_mixed_models_have_a_line_each_and_models_their_notes() -> None:
-    columns = ["model", "explainer", "estimate", "low", "high", "p", "p_holm"]
-    rows = [("paper", "best", 0.8, 0.7, 0.9, 1e-9, 2e-9), ("paper", "middle", -0.1, NAN, NAN, NAN, NAN)]
-    mixed = pd.DataFrame(rows, columns=columns)
+MIXED = ["model", "explainer", "estimate", "low", "high", "p", "p_holm", "formula", "same_as_paper", "notes"]
+WORDS = "One model and one question set: nothing is said about others."
+
+
+def mixed_of(*rows: tuple[object, ...], formula: str = "f ~ explainer + (1|sample)") -> pd.DataFrame:
+    ends = ("paper" in formula or len({row[0] for row in rows}) == 1, WORDS)
+    return pd.DataFrame([(*row, formula, *ends) for row in rows], columns=MIXED)
+
+
+def test_a_mixed_model_that_is_the_papers_is_one_table_with_its_formula_and_notes() -> None:
+    mixed = mixed_of(
+        ("default", "best", 0.8, 0.7, 0.9, 1e-9, 2e-9), ("default", "middle", -0.1, NAN, NAN, NAN, NAN)
+    )
     text = lines(tables_of(scored(), mixed=mixed), 0.9)
-    assert [cells(line) for line in text[-3:]] == [
-        ["model", "explainer", "over random (90% interval)", "p", "p (Holm)"],
-        ["paper", "best", "0.800 (0.700 to 0.900)", "<.0001", "<.0001"],
-        ["paper", "middle", "-0.100", "-", "-"],
+    at = text.index("F over random by a mixed model (90% interval)")
+    assert [cells(line) for line in text[at + 1 : at + 4]] == [
+        ["explainer", "default", "p (Holm, default)"],
+        ["best", "0.800 (0.700 to 0.900)", "<.0001"],
+        ["middle", "-0.100", "-"],
     ]
-    noted = mixed.assign(formula="f ~ explainer + (1|sample)", notes="2 rows have no F.")
-    assert lines(tables_of(scored(), mixed=noted), 0.9) == [
-        *text,
-        "paper: f ~ explainer + (1|sample). 2 rows have no F.",
+    assert text[at + 4 :] == [
+        "default: f ~ explainer + (1|sample); the paper's model is the same here",
+        WORDS,
     ]
     for none in (mixed.iloc[:0], pd.DataFrame()):
         assert lines(tables_of(scored(), mixed=none)) == lines(tables_of(scored()))
+
+
+def test_two_mixed_models_stand_side_by_side_in_the_order_of_the_chosen_one() -> None:
+    one = mixed_of(("fixed", "b", 0.8, 0.7, 0.9, 0.01, 0.02), ("fixed", "a", 0.1, 0.0, 0.2, 0.04, 0.04))
+    other = mixed_of(("paper", "a", 0.3, 0.2, 0.4, 0.01, 0.02), ("paper", "b", 0.2, 0.1, 0.3, 0.03, 0.03))
+    text = lines(tables_of(scored(), mixed=pd.concat([one.assign(formula="f ~ x"), other])))
+    at = text.index("F over random by a mixed model (95% interval)")
+    assert [cells(line) for line in text[at + 1 : at + 4]] == [
+        ["explainer", "fixed", "p (Holm, fixed)", "paper", "p (Holm, paper)"],
+        ["b", "0.800 (0.700 to 0.900)", "0.02", "0.200 (0.100 to 0.300)", "0.03"],
+        ["a", "0.100 (0.000 to 0.200)", "0.04", "0.300 (0.200 to 0.400)", "0.02"],
+    ]
+    assert text[at + 4 :] == ["fixed: f ~ x", "paper: f ~ explainer + (1|sample)", WORDS]
+
+
+def test_the_paper_as_chosen_model_is_not_said_to_be_itself() -> None:
+    mixed = mixed_of(("paper", "a", 0.3, 0.2, 0.4, 0.01, 0.02))
+    assert "paper: f ~ explainer + (1|sample)" in lines(tables_of(scored(), mixed=mixed))
+
+
+def test_notes_are_not_wider_than_a_page() -> None:
+    scores = scored(n=3)
+    mixed = mixed_of(("default", "a", 0.3, 0.2, 0.4, 0.01, 0.02)).assign(notes="word " * 60 + "end.")
+    text = lines(tables_of(scores, exact(scores), mixed=mixed))
+    after = text.index("do the metrics rank the explainers alike? Kendall's tau (p; explainers, samples)")
+    assert max(map(len, text[after:])) <= 120
 
 
 @pytest.mark.filterwarnings("error")

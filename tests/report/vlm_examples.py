@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from pipeline.synergy import agreements, rank_agreement
+from pipeline.statistics.vlm_agreement import agreement_table
+from pipeline.statistics.vlm_metrics import rankings_table, tau_table
 
 Tables = dict[str, pd.DataFrame]
 
@@ -23,7 +24,6 @@ LEVELS = {
 """The share of D that each explainer's F is, but for noise."""
 CELL = {"vlm": "tiny_llava", "questions": "shapes_vqa"}
 TOKENS = ["is", "there", "a", "red", "circle", "?"]
-METRICS = ("f", "sii", "image_auc_del", "text_auc_del", "image_srg", "text_srg", "pointing", "iou")
 K = 11
 
 
@@ -57,7 +57,12 @@ def vlm_tables(
                 own = rng.standard_normal(len(tokens)).tolist()
                 maps.append({**key, "patches": patches.tolist(), "tokens": own})
                 if i < n_sii:
-                    told = {"sii_top": 0.1, "n_states": 1024, "patch_groups": 5, "token_groups": 5}
+                    told = {
+                        "sii_top": 0.5 * f * share,
+                        "n_states": 1024,
+                        "patch_groups": 5,
+                        "token_groups": 5,
+                    }
                     sii.append({**key, "sii": 0.8 * dividend * (0.5 + share), **told})
     columns = [
         *cells[0],
@@ -100,7 +105,7 @@ def factors_of(samples: pd.DataFrame) -> list[str]:
 
 
 def derived(tables: Tables) -> Tables:
-    """Return explainers, strata, rankings, taus and agreement; intervals are 1.96 standard errors."""
+    """Return explainers and strata, whose intervals are 1.96 standard errors, rankings, taus, agreement."""
     scores, sii = tables["scores"], tables["sii"]
     factors = factors_of(tables["samples"])
     cells = list(scores.groupby(factors, sort=False))
@@ -113,23 +118,13 @@ def derived(tables: Tables) -> Tables:
         _explainers(rows).assign(**dict(zip([*factors, "answer"], key, strict=True)))
         for key, rows in scores.groupby([*factors, "answer"], sort=False)
     ]
-    rankings, taus, agreement = [], [], []
-    for key, rows in cells:
-        named = dict(zip(factors, key, strict=True))
-        own = sii[(sii[factors] == list(key)).all(axis=1)]
-        ranked = _rankings(rows, own)
-        rankings.append(ranked.assign(**named))
-        taus.append(_taus(ranked).assign(**named))
-        agreement.append(_agreement(rows, own).assign(**named))
-    found = {
-        "explainers": pd.concat(explainers),
-        "strata": pd.concat(strata),
-        "rankings": pd.concat(rankings),
-        "taus": pd.concat(taus),
-        "agreement": pd.concat(agreement),
+    return {
+        "explainers": _ordered(pd.concat(explainers), ["level", *factors, "rank"]),
+        "strata": _ordered(pd.concat(strata), ["level", *factors, "answer"]),
+        "rankings": rankings_table(scores, sii, factors),
+        "taus": tau_table(scores, sii, factors),
+        "agreement": agreement_table(scores, sii, factors, n_bootstrap=20),
     }
-    first = {"explainers": ["level", *factors, "rank"], "strata": ["level", *factors, "answer"]}
-    return {name: _ordered(table, first.get(name, factors)) for name, table in found.items()}
 
 
 def _sample(
@@ -212,40 +207,6 @@ def _explainers(scores: pd.DataFrame) -> pd.DataFrame:
         "mean_dividend": groups["dividend"].mean(),
     })  # fmt: skip
     return table.reset_index()
-
-
-def _rankings(scores: pd.DataFrame, sii: pd.DataFrame) -> pd.DataFrame:
-    found = []
-    for metric in METRICS:
-        values = (sii if metric == "sii" else scores).groupby("explainer")[metric].mean().dropna()
-        if len(values) < 2:
-            continue
-        ranks = values.rank(ascending=metric.endswith("auc_del"))
-        found.append(pd.DataFrame({"metric": metric, "value": values, "rank": ranks}).reset_index())
-    columns = ["explainer", "metric", "value", "rank"]
-    return pd.concat(found) if found else pd.DataFrame(columns=columns)
-
-
-def _taus(rankings: pd.DataFrame) -> pd.DataFrame:
-    """Return the agreement of each metric with F alone."""
-    ranks = rankings.pivot_table(index="explainer", columns="metric", values="rank")
-    rows = []
-    for metric in (name for name in METRICS[1:] if name in ranks):
-        both = ranks[["f", metric]].dropna()
-        rows.append({"left": "f", "right": metric, **vars(rank_agreement(both["f"], both[metric]))})
-    return pd.DataFrame(rows, columns=["left", "right", "tau", "p", "n", "exact"])
-
-
-def _agreement(scores: pd.DataFrame, sii: pd.DataFrame) -> pd.DataFrame:
-    names = ["level", "left", "right", "measure", "value", "low", "high", "n", "n_undefined"]
-    if sii.empty:
-        return pd.DataFrame(columns=names)
-    exact = sii.pivot_table(index="sample_id", columns="explainer", values="sii")
-    f = scores.pivot_table(index="sample_id", columns="explainer", values="f", dropna=False)
-    f = f.reindex(index=exact.index, columns=exact.columns)
-    whole = scores.groupby("sample_id")["dividend"].first().reindex(exact.index)
-    found = agreements(f.to_numpy(), whole.to_numpy(), exact.to_numpy(), n_bootstrap=20)
-    return pd.DataFrame([vars(each) for each in found])
 
 
 def _ordered(table: pd.DataFrame, first: Sequence[str]) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from pipeline.statistics.vlm_agreement import agreement_table
 from pipeline.statistics.vlm_explainers import MEANS, explainer_table
 from pipeline.statistics.vlm_metrics import METRICS, SCORED, rankings_table, tau_table
 from pipeline.statistics.vlm_states import state_table
+from pipeline.synergy.sii import sii
 
 FACTORS = ["vlm", "questions"]
 NAN = float("nan")
@@ -37,7 +38,8 @@ def scored(n: int = 6, names: str = "abcd", seed: int = 0, **cell: str) -> pd.Da
 def exact(scores: pd.DataFrame, seed: int = 9) -> pd.DataFrame:
     noise = np.random.default_rng(seed).standard_normal(len(scores))
     keys = [*FACTORS, "explainer", "sample_id"]
-    return scores[keys].assign(sii=scores["f"] + 0.2 * noise, n_states=1024)
+    more = np.random.default_rng(seed + 1).standard_normal(len(scores))
+    return scores[keys].assign(sii=scores["f"] + 0.2 * noise, sii_top=scores["f"] + 0.1 * more, n_states=1024)
 
 
 NO_SII = exact(scored()).iloc[:0]
@@ -52,7 +54,7 @@ def test_a_fast_fall_and_a_high_value_are_best() -> None:
     values = table["explainer"].map({"a": 0.3, "b": 0.1, "c": 0.4, "d": 0.2})
     for metric in SCORED:
         table[metric] = values
-    found = rankings_table(table, exact(table).assign(sii=values), FACTORS)
+    found = rankings_table(table, exact(table).assign(sii=values, sii_top=values), FACTORS)
     for metric in METRICS:
         best_first = list("bdac") if metric.endswith("auc_del") else list("cadb")
         assert ranks(found, metric) == best_first
@@ -99,7 +101,9 @@ def test_metrics_without_two_explainers_on_common_samples_have_no_row() -> None:
     assert list(dict.fromkeys(found["metric"])) == ["f", "image_auc_del", "text_auc_del", "pointing"]
     none = rankings_table(table.iloc[:0], NO_SII, FACTORS)
     assert list(none.columns) == list(found.columns) and none.empty
-    assert tau_table(none, FACTORS).empty
+    taus = tau_table(table, NO_SII, FACTORS)
+    assert {*taus["left"], *taus["right"]} == {*found["metric"]}
+    assert tau_table(table.iloc[:0], NO_SII, FACTORS).empty
 
 
 def test_equal_values_are_ranked_by_name_and_are_ties_for_tau() -> None:
@@ -109,7 +113,7 @@ def test_equal_values_are_ranked_by_name_and_are_ties_for_tau() -> None:
     rankings = rankings_table(table, NO_SII, FACTORS)
     assert ranks(rankings, "f") == ["c", "a", "b", "d"]
     (row,) = (
-        r for _, r in tau_table(rankings, FACTORS).iterrows() if (r["left"], r["right"]) == ("f", "iou")
+        r for _, r in tau_table(table, NO_SII, FACTORS).iterrows() if (r["left"], r["right"]) == ("f", "iou")
     )
     expected = stats.kendalltau([3, 3, 5, 1], [4, 3, 2, 1])
     assert (row["tau"], row["p"], row["exact"]) == (
@@ -122,7 +126,7 @@ def test_tau_is_of_quality_and_its_p_counts_permutations() -> None:
     table["f"] = [4.0, 3.0, 2.0, 1.0]
     table["image_auc_del"] = [0.1, 0.2, 0.4, 0.3]
     table["text_auc_del"] = [4.0, 3.0, 2.0, 1.0]
-    taus = tau_table(rankings_table(table, NO_SII, FACTORS), FACTORS).set_index(["left", "right"])
+    taus = tau_table(table, NO_SII, FACTORS).set_index(["left", "right"])
     found = taus.loc[("f", "image_auc_del")]
     all_taus = [stats.kendalltau(range(4), order).statistic for order in permutations(range(4))]
     assert found["tau"] == pytest.approx(4 / 6)
@@ -131,19 +135,53 @@ def test_tau_is_of_quality_and_its_p_counts_permutations() -> None:
     assert taus.loc[("f", "text_auc_del"), "tau"] == pytest.approx(-1)
 
 
-def test_tau_is_over_the_explainers_that_both_metrics_rank() -> None:
+def test_tau_is_over_the_explainers_that_both_metrics_have() -> None:
     table = scored()
-    found = tau_table(rankings_table(table, exact(table)[lambda t: t["explainer"] < "d"], FACTORS), FACTORS)
-    assert set(found.loc[found["right"] == "sii", "n"]) == {3}
-    assert set(found.loc[found["right"] != "sii", "n"]) == {4}
+    found = tau_table(table, exact(table)[lambda t: t["explainer"] < "d"], FACTORS)
+    exacts = found["right"].isin(["sii", "sii_top"])
+    assert set(found.loc[exacts, "n"]) == {3}
+    assert set(found.loc[~exacts, "n"]) == {4}
     one = table.assign(pointing=np.where(table["explainer"] < "c", table["pointing"], NAN))
-    few = tau_table(
-        rankings_table(one, exact(table)[lambda t: t["explainer"] > "a"], FACTORS), FACTORS
-    ).set_index(["left", "right"])
+    few = tau_table(one, exact(table)[lambda t: t["explainer"] > "a"], FACTORS).set_index(["left", "right"])
     assert few.loc[("pointing", "sii"), "n"] == 1 and np.isnan(few.loc[("pointing", "sii"), "tau"])
 
 
-@settings(max_examples=10, deadline=None)
+def test_f_beside_sii_is_f_on_the_samples_and_explainers_of_sii() -> None:
+    """Over all six samples F ranks a first; over the two with SII it ranks it last, as SII does."""
+    table = scored(names="abcde")
+    few = table["sample_id"].isin(["s0", "s1"])
+    table["f"] = np.where(few, 1, -1) * table["explainer"].map(dict(zip("abcde", range(5), strict=True)))
+    given = exact(table).assign(sii=table["f"], sii_top=-table["f"])[few & (table["explainer"] != "e")]
+    assert ranks(rankings_table(table, given, FACTORS), "f") == list("abcde")
+    found = tau_table(table, given, FACTORS).set_index(["left", "right"])
+    assert found.loc[("f", "sii"), ["tau", "n", "n_samples"]].tolist() == [pytest.approx(1), 4, 2]
+    assert found.loc[("f", "sii_top"), ["tau", "n", "n_samples"]].tolist() == [pytest.approx(-1), 4, 2]
+    assert found.loc[("f", "iou"), ["n", "n_samples"]].tolist() == [5, 6]
+
+
+def test_two_metrics_are_compared_on_the_samples_that_all_shared_explainers_have_in_both() -> None:
+    table = scored(n=8, names="abcde")
+    table.loc[(table["explainer"] == "b") & (table["sample_id"] == "s2"), "f"] = NAN
+    table.loc[table["sample_id"].isin(["s0", "s1"]), "pointing"] = NAN
+    table.loc[table["explainer"] == "d", "pointing"] = NAN
+    row = tau_table(table, NO_SII, FACTORS).set_index(["left", "right"]).loc[("f", "pointing")]
+    own = table[~table["sample_id"].isin(["s0", "s1", "s2"]) & (table["explainer"] != "d")]
+    means = own.groupby("explainer")[["f", "pointing"]].mean()
+    assert row["tau"] == pytest.approx(stats.kendalltau(means["f"], means["pointing"]).statistic)
+    assert row[["n", "n_samples"]].tolist() == [4, 5]
+
+
+@pytest.mark.filterwarnings("error")
+def test_metrics_that_share_no_sample_have_no_tau() -> None:
+    table = scored()
+    table["iou"] = table["iou"].where(table["sample_id"] > "s2")
+    table["pointing"] = table["pointing"].where(table["sample_id"] < "s2")
+    row = tau_table(table, NO_SII, FACTORS).set_index(["left", "right"]).loc[("pointing", "iou")]
+    assert np.isnan([row["tau"], row["p"]]).all()
+    assert row[["n", "n_samples"]].tolist() == [0, 0]
+
+
+@settings(max_examples=5, deadline=None)
 @given(st.randoms(use_true_random=False), st.permutations("abcd"))
 def test_neither_order_nor_names_change_a_tau(random: Any, names: list[str]) -> None:
     table = pd.concat([scored(vlm="m1"), scored(seed=1, vlm="m2")], ignore_index=True)
@@ -151,17 +189,18 @@ def test_neither_order_nor_names_change_a_tau(random: Any, names: list[str]) -> 
     random.shuffle(order)
     new = dict(zip("abcd", names, strict=True))
     other = table.iloc[order].assign(explainer=lambda t: t["explainer"].map(new))
-    one, two = (tau_table(rankings_table(t, exact(t).iloc[:0], FACTORS), FACTORS) for t in (table, other))
+    one, two = (tau_table(t, exact(t).iloc[:0], FACTORS) for t in (table, other))
     assert_frame_equal(one, two)
 
 
 def test_agreement_is_scipys_where_both_are_there() -> None:
     table = scored(n=8)
     table.loc[(table["explainer"] == "b") & (table["sample_id"] == "s3"), ["f", "dividend"]] = NAN
-    sii = exact(table)[lambda t: (t["explainer"] != "d") & (t["sample_id"] != "s7")]
-    found = agreement_table(table, sii, FACTORS, n_bootstrap=10)
+    few = exact(table)[lambda t: (t["explainer"] != "d") & (t["sample_id"] != "s7")]
+    found = agreement_table(table, few, FACTORS, n_bootstrap=10)
     assert set(found["n_samples"]) == {7} and set(found["n_explainers"]) == {3}
-    both = table.merge(sii, on=[*FACTORS, "explainer", "sample_id"]).dropna()
+    both = table.merge(few, on=[*FACTORS, "explainer", "sample_id"]).dropna()
+    top = [stats.spearmanr(own["f"], own["sii_top"]).statistic for _, own in both.groupby("sample_id")]
     rows = found.set_index(["level", "left", "right", "measure"])
     pooled = stats.spearmanr(both["f"], both["sii"]).statistic
     across = [stats.kendalltau(own["f"], own["sii"]).statistic for _, own in both.groupby("explainer")]
@@ -171,6 +210,8 @@ def test_agreement_is_scipys_where_both_are_there() -> None:
     assert rows.loc[("across", "f", "sii", "kendall"), "value"] == pytest.approx(np.mean(across))
     assert rows.loc[("within", "f", "sii", "spearman"), "value"] == pytest.approx(np.mean(within))
     assert rows.loc[("across", "dividend", "sii", "spearman"), "value"] == pytest.approx(np.mean(alone))
+    assert rows.loc[("within", "f", "sii_top", "spearman"), "value"] == pytest.approx(np.mean(top))
+    assert rows.index.is_unique
     assert [rows.loc[(level, "f", "sii", "kendall"), "n"] for level in ("pooled", "across", "within")] == [
         1,
         3,
@@ -203,6 +244,57 @@ def test_one_sample_or_one_explainer_has_only_some_levels() -> None:
     )
     assert rows.loc[("within", "f", "sii"), "value"].isna().all()
     assert rows.loc[("across", "f", "sii"), "value"].notna().all()
+
+
+def shares(table: pd.DataFrame) -> pd.DataFrame:
+    found = agreement_table(table, exact(table), FACTORS, n_bootstrap=200)
+    return found[found["measure"] == "share_within"].set_index("left")
+
+
+def test_the_share_of_variance_within_samples_is_that_of_a_literal_decomposition() -> None:
+    table = scored(n=7)
+    table.loc[(table["explainer"] == "b") & (table["sample_id"] == "s3"), "f"] = NAN
+    own = table.dropna(subset=["f"])
+    found = shares(table).loc["f"]
+    within = sum(((g["f"] - g["f"].mean()) ** 2).sum() for _, g in own.groupby("sample_id"))
+    assert found["value"] == pytest.approx(within / ((own["f"] - own["f"].mean()) ** 2).sum())
+    assert found["low"] < found["value"] < found["high"]
+    assert (found["level"], found["right"], found["n"], found["n_undefined"]) == ("within", "f", 7, 0)
+
+
+def test_a_share_is_0_where_explainers_are_alike_and_1_where_samples_are() -> None:
+    table = scored(n=6)
+    assert shares(table.assign(f=table["dividend"])).loc["f", "value"] == pytest.approx(0)
+    same = table.assign(f=table["explainer"].map({"a": 0.1, "b": 0.2, "c": 0.4, "d": 0.8}))
+    assert list(shares(same).loc["f", ["value", "low", "high"]]) == pytest.approx([1, 1, 1])
+
+
+def test_values_that_know_nothing_of_their_sample_have_the_share_that_is_said() -> None:
+    table = scored(n=2, names="ab")
+    drawn = [shares(table.assign(f=list(order))).loc["f", "value"] for order in permutations([0, 1, 3, 8])]
+    assert np.mean(drawn) == pytest.approx((4 - 2) / (4 - 1))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_share_without_two_samples_or_two_explainers_or_any_variance_is_null() -> None:
+    for table in (scored(n=1), scored(names="a"), scored().assign(f=0.1)):
+        found = shares(table).loc["f"]
+        assert np.isnan([found["value"], found["low"], found["high"]]).all()
+        assert (found["n"], found["n_undefined"]) == (0, table["sample_id"].nunique())
+
+
+def test_the_sum_over_all_pairs_of_groups_is_d_and_the_top_pair_is_not() -> None:
+    """Why: of a game of interactions of one patch with one token, however the players are grouped."""
+    rng = np.random.default_rng(0)
+    weights, alone = rng.standard_normal((6, 4)), rng.standard_normal((2, 6))
+
+    def game(patches: Any, tokens: Any) -> Any:
+        both = np.einsum("sm,mn,sn->s", patches, weights, tokens)
+        return both + patches @ alone[0] + tokens @ alone[1, :4]
+
+    found = [sii(game, rng.permutation(6), rng.permutation(4), 3, 2) for _ in range(4)]
+    assert [each.total for each in found] == pytest.approx([weights.sum()] * 4)
+    assert np.ptp([each.top for each in found]) > 0.5
 
 
 def test_states_are_sums_over_explainers_and_means_over_samples() -> None:

@@ -14,9 +14,9 @@ class EvaluationSettings(Settings):
 
 
 class StatsSettings(Settings):
-    """The comparison of methods over units."""
+    """The comparison of methods; name: which mixed model stands first."""
 
-    name: Literal["default"]
+    name: Literal["default", "paper", "fixed"]
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     n_bootstrap: Count = 2000
     seed: Seed = 0

@@ -1,0 +1,113 @@
+"""Each method against one reference by the models of a sweep, as a table."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pipeline.errors import AssayError
+from pipeline.statistics.mixed.defaults import VARIANTS, Chosen, formula_for
+from pipeline.statistics.mixed.fitting import Fit, fit
+
+PAPER = "paper"
+COLUMNS = ("estimate", "std_error", "df", "t", "p", "p_holm", "low", "high")
+ASIDE = ("formula", "same_as_paper", "singular", "notes")
+ADVICE = "; it can be a fixed factor instead (stats=fixed)"
+
+
+def model_table(
+    scores: pd.DataFrame,
+    *,
+    score: str,
+    method: str,
+    sample: str,
+    groups: Mapping[str, str],
+    apart: Sequence[str] = (),
+    references: Sequence[str] = ("random",),
+    variant: str = "default",
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Return each method's score over the reference's, highest first, by the model of a variant.
+
+    scores: one row a score, with columns method, sample (whose names are unique over the groups), and the
+    groups (column to its name in words). Columns: apart, model, method, reference, `COLUMNS`, `ASIDE`.
+    reference: the first of `references` that is a method here, else the method of the highest mean. p_holm:
+    over the methods of one model. same_as_paper: the formula is that of "paper"; else its rows come after.
+    Each combination of `apart` has models of its own; one method alone has no row. A null score is left out
+    and counted in notes. Raises AssayError for a variant that is not in `VARIANTS`.
+    """
+    if variant not in VARIANTS:
+        raise AssayError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
+    columns = [*apart, "model", method, "reference", *COLUMNS, *ASIDE]
+    parts = scores.groupby([*apart], sort=True) if apart else [((), scores)]
+    found = [
+        table.assign(**dict(zip(apart, key, strict=True)))
+        for key, rows in parts
+        if len({*rows[method]}) > 1
+        for table in _models(rows, score, method, sample, groups, references, variant, confidence)
+    ]
+    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+
+
+def _models(
+    rows: pd.DataFrame,
+    score: str,
+    method: str,
+    sample: str,
+    groups: Mapping[str, str],
+    references: Sequence[str],
+    variant: str,
+    confidence: float,
+) -> list[pd.DataFrame]:
+    """Return the rows of the variant, and those of "paper" where its formula is another."""
+    chosen = {
+        model: formula_for(rows, score, method, sample, tuple(groups), model)
+        for model in dict.fromkeys((variant, PAPER))
+    }
+    same = chosen[variant].formula == chosen[PAPER].formula
+    there = [name for name in references if name in {*rows[method]}]
+    tables = []
+    for model in (variant,) if same else chosen:
+        found = _fit(rows, chosen[model], there, confidence)
+        notes = [*_left_out(rows[np.isfinite(rows[score])], groups, chosen[model].notes)]
+        notes += [_advised(note, variant) for note in found.notes]
+        tables.append(
+            _rows(found, method).assign(model=model, formula=chosen[model].formula, notes=" ".join(notes))
+        )
+    return [table.assign(same_as_paper=same or table["model"].eq(PAPER)) for table in tables]
+
+
+def _fit(rows: pd.DataFrame, chosen: Chosen, references: Sequence[str], confidence: float) -> Fit:
+    """Return the fit against the first reference, or against the method of the highest mean."""
+    if references:
+        return fit(rows, chosen.formula, references[0], confidence)
+    means = fit(rows, chosen.formula, None, confidence).marginal_means()
+    known = means.dropna(subset=["estimate"])
+    best = known["level"][known["estimate"].idxmax()] if len(known) else means["level"].iloc[0]
+    return fit(rows, chosen.formula, str(best), confidence)
+
+
+def _rows(found: Fit, method: str) -> pd.DataFrame:
+    named = {"left": method, "right": "reference", "p_adjusted": "p_holm"}
+    table = found.against_reference().rename(columns=named)
+    ordered = table.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
+    return ordered.assign(singular=found.singular)
+
+
+def _left_out(scored: pd.DataFrame, groups: Mapping[str, str], notes: Sequence[str]) -> list[str]:
+    """Return the sentences about terms, with one alone for all that a group of one level leaves out."""
+    alone = [name for name in groups if len({*scored[name]}) == 1]
+    words = " and ".join(f"one {groups[name]}" for name in alone)
+    others = [note for note in notes if not {*_term(note)} & {*alone}]
+    return ([f"{words.capitalize()}: nothing is said about others."] if alone else []) + others
+
+
+def _term(note: str) -> list[str]:
+    """Return the factors of the term that a sentence begins with: "(1|vlm:explainer) is left out: ..."."""
+    return note.partition(")")[0].removeprefix("(1|").split(":")
+
+
+def _advised(note: str, variant: str) -> str:
+    """Return a note without advice to do what is done already, or what a pair of factors cannot be."""
+    followed = variant == "fixed" or ":" in note.partition(" has ")[0]
+    return note.replace(ADVICE, "") if followed else note
