@@ -110,9 +110,9 @@ def resolved(points: Sequence[Mapping[str, Any]]) -> list[Resolved]:
             who = stages or (("speed only",) if key in speed else ())
             readers.setdefault(key, {}).update(dict.fromkeys(who))
     return [
-        Resolved(key, values[0], len({str(value) for value in values}) > 1, tuple(who))
+        Resolved(key, found[0], len({str(value) for value in found}) > 1, tuple(who))
         for key, who in readers.items()
-        if (values := [lookup(point, key) for point in points if _has(point, key)])
+        if (found := [lookup(point, key) for point in points if _has(point, key)])
     ]
 
 

@@ -1,8 +1,11 @@
 """The comparison as text for a terminal."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
+from pipeline.report.mixed_text import mixed_text
 from pipeline.statistics.comparison import Comparison
 
 _ERROR_NOTE = (
@@ -11,15 +14,21 @@ _ERROR_NOTE = (
 )
 
 
-def methods_text(comparison: Comparison) -> str:
-    """Return the overall ranking, and the errors against the truth where it is known, as aligned text."""
+def methods_text(comparison: Comparison, mixed: pd.DataFrame | None = None) -> str:
+    """Return the overall ranking, the mixed model, and errors where the truth is known, as aligned text."""
     methods, errors = comparison.methods, comparison.errors
     overall = methods[methods["level"] == "overall"]
     parts = [aligned(_method_rows(overall, comparison)) + _method_notes(overall, comparison)]
+    if mixed is not None and len(mixed):
+        parts.append(mixed_text(mixed, "score", "method", comparison.confidence, _named))
     if len(errors):
         rows = errors[errors["level"] == "overall"]
         parts.append("error against the attributes\n" + aligned(_error_rows(rows, comparison)) + _ERROR_NOTE)
     return "\n".join(parts)
+
+
+def _named(values: Sequence[str], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
 
 
 def _method_rows(overall: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:

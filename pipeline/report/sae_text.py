@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
+from pipeline.report.mixed_text import mixed_text
 from pipeline.statistics.sae_baselines import UNTRAINED
 
 MEANS = {
@@ -27,13 +28,15 @@ VERDICTS = {
 def sae_text(tables: Mapping[str, pd.DataFrame], confidence: float) -> str:
     """Return the means of each variant, and the sanity table in words.
 
-    tables: saes and sanity of the sae_comparison stage.
+    tables: saes, sanity and mixed of the sae_comparison stage.
     """
     parts = ["means over dictionary sizes and seeds\n" + aligned(_variants(tables["saes"])) + _notes(tables)]
     parts.append(
         f"does the metric tell trained from untrained? difference with {100 * confidence:g}% interval\n"
         + aligned(_verdicts(tables["sanity"]))
     )
+    if len(tables["mixed"]):
+        parts.append(mixed_text(tables["mixed"], "F1", "variant", confidence, lambda values, names: ""))
     return "\n".join(parts)
 
 

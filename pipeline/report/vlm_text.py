@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 from math import factorial
-from textwrap import fill
 
 import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
+from pipeline.report.mixed_text import mixed_text
+from pipeline.report.wording import estimates, number, p_value, percent, wrapped
 from pipeline.statistics.vlm_agreement import SHARE
 from pipeline.statistics.vlm_explainers import REFERENCE
 from pipeline.statistics.vlm_metrics import EXACT, METRICS
@@ -52,7 +53,6 @@ SHOWN = ("missing", "common_samples_only")
 """Flags that columns of the ranking say."""
 WIDE = 3
 """Strata of more answers than this are shown without intervals."""
-WIDTH = 110
 """Letters a line of notes."""
 
 
@@ -68,7 +68,7 @@ def vlm_text(tables: Tables, confidence: float) -> str:
         _taus(tables["taus"], _factors(tables), confidence),
         _agreement(tables["agreement"], _factors(tables), confidence),
         _states(tables["states"], _factors(tables)),
-        _mixed(tables.get("mixed", pd.DataFrame()), _factors(tables), confidence),
+        mixed_text(tables.get("mixed", pd.DataFrame()), "F", "explainer", confidence, _title),
     ]
     return "\n".join(part for part in parts if part)
 
@@ -139,24 +139,24 @@ def _head(key: Sequence[str], factors: Sequence[str], asked: pd.DataFrame, masks
 
 
 def _ranked(rows: pd.DataFrame, confidence: float) -> str:
-    interval = f"({_percent(confidence)} interval)"
+    interval = f"({percent(confidence)} interval)"
     shown = pd.DataFrame(
         {
             "rank": rows["rank"].map(lambda rank: MISSING if pd.isna(rank) else f"{rank:.0f}"),
             "explainer": rows["explainer"],
-            f"mean F {interval}": _estimates(rows, "mean_f", "low", "high"),
-            "over random": _estimates(rows, "over_random", "over_random_low", "over_random_high"),
-            "p (Holm)": rows["p_random"].map(_p),
+            f"mean F {interval}": estimates(rows, "mean_f", "low", "high"),
+            "over random": estimates(rows, "over_random", "over_random_low", "over_random_high"),
+            "p (Holm)": rows["p_random"].map(p_value),
             "P(first)": rows["p_first"].map(_share),
-            "F / D": rows["ratio_of_means"].map(_number),
+            "F / D": rows["ratio_of_means"].map(number),
             "tied": rows["tie_share"].map(_part),
             "pointing (chance)": _beside(rows, "pointing", "pointing_chance"),
-            "IoU": rows["iou"].map(_number),
+            "IoU": rows["iou"].map(number),
             "masks": rows["n_masks"].astype(str),
             "samples": rows["n_samples"].astype(str),
             "missing": rows["n_missing"].astype(str),
             "common samples": rows["n_common"].astype(str),
-            "mean on these": rows["mean_common"].map(_number),
+            "mean on these": rows["mean_common"].map(number),
         }
     )
     unneeded = {
@@ -191,7 +191,7 @@ def _name(flag: str) -> str:
 def _ranking_notes(explainers: pd.DataFrame, confidence: float) -> str:
     overall = (explainers["level"] == "overall").any()
     compared = explainers["over_random"].notna().any()
-    level = _percent(confidence)
+    level = percent(confidence)
     notes = [
         f"{level} interval: percentiles over samples drawn anew, the same ones for every explainer. It is",
         "about these models and question sets, not about others.",
@@ -235,10 +235,10 @@ def _strata(tables: Tables, confidence: float) -> str:
     for answer in dict.fromkeys(rows["answer"].astype(str)):
         own = rows[rows["answer"] == answer]
         known = own.set_index("explainer").reindex(order)
-        means = _estimates(known, "mean_f", "low", "high") if with_interval else known["mean_f"].map(_number)
+        means = estimates(known, "mean_f", "low", "high") if with_interval else known["mean_f"].map(number)
         title = f"{answer or '(blank)'} ({own['n_samples'].max()})"
-        columns[title] = [_number(own["mean_dividend"].mean()), *means]
-    interval = f", {_percent(confidence)} interval" if with_interval else ""
+        columns[title] = [number(own["mean_dividend"].mean()), *means]
+    interval = f", {percent(confidence)} interval" if with_interval else ""
     where = "; mean over cells, each cell's is in the table strata" if level == "overall" else ""
     return (
         f"mean F by the model's answer (samples){interval}{where}\n"
@@ -281,7 +281,7 @@ def _tau(rows: pd.DataFrame, reference: str, metric: str, alpha: float) -> str:
     size = f"{row['n']}, {row['n_samples']}"
     if pd.isna(row["tau"]):
         return f"{MISSING} ({size})"
-    return f"{row['tau']:.2f}{'' if row['p'] < alpha else '?'} ({_p(row['p'])}; {size})"
+    return f"{row['tau']:.2f}{'' if row['p'] < alpha else '?'} ({p_value(row['p'])}; {size})"
 
 
 def _collapse(taus: pd.DataFrame, alpha: float) -> str:
@@ -304,7 +304,7 @@ def _collapse(taus: pd.DataFrame, alpha: float) -> str:
             f"{n} of {len(own)} rankings by deletion or SRG in one modality agree with F's (p < {alpha:.2g})."
             " One that does not cannot stand for F (evaluation collapse)."
         )
-    return _wrapped(lines)
+    return wrapped(lines)
 
 
 def _least(alpha: float) -> int:
@@ -322,9 +322,9 @@ def _agreement(agreement: pd.DataFrame, factors: Sequence[str], confidence: floa
         size = f"{_counted(first['n_samples'], 'sample')}, {_counted(first['n_explainers'], 'explainer')}"
         parts += [f"{_title(key, factors)}: {size}\n", aligned(_correlated(own)), *_findings(own)]
     return (
-        f"does F follow the exact interaction (SII)? Spearman, {_percent(confidence)} interval\n"
+        f"does F follow the exact interaction (SII)? Spearman, {percent(confidence)} interval\n"
         + "".join(parts)
-        + _wrapped(
+        + wrapped(
             [
                 "sum: over all pairs of a group of patches and a group of tokens. Together the groups are the"
                 " whole image and question, so it is near D whatever the explainer, and exactly D where the"
@@ -425,55 +425,9 @@ def _states(states: pd.DataFrame, factors: Sequence[str]) -> str:
     )
 
 
-def _mixed(mixed: pd.DataFrame, factors: Sequence[str], confidence: float) -> str:
-    """Return what the chosen mixed model finds, highest first, and beside it the paper's if it differs."""
-    if mixed.empty:
-        return ""
-    apart = [name for name in factors if name in mixed]
-    cells = _cells(mixed, apart) if apart else [((), mixed)]
-    head = f"F over random by a mixed model ({_percent(confidence)} interval)\n"
-    return head + "".join(_models(rows, _title(key, apart)) for key, rows in cells)
-
-
-def _models(rows: pd.DataFrame, title: str) -> str:
-    """Return the table of one model, or of two side by side, then their formulas and notes, once each."""
-    models = {str(name): own for name, own in rows.groupby("model", sort=False)}
-    first = next(iter(models.values()))
-    columns = {"explainer": list(first["explainer"])}
-    for name, own in models.items():
-        ordered = own.set_index("explainer").loc[first["explainer"]]
-        columns[name] = _estimates(ordered, "estimate", "low", "high")
-        columns[f"p (Holm, {name})"] = list(ordered["p_holm"].map(_p))
-    words = [f"{name}: {own['formula'].iloc[0]}" for name, own in models.items()]
-    if len(models) == 1 and "paper" not in models:
-        words[0] += "; the paper's model is the same here"
-    notes = dict.fromkeys(str(note) for note in rows["notes"] if note)
-    return (f"{title}\n" if title else "") + aligned(pd.DataFrame(columns)) + _wrapped([*words, *notes])
-
-
-def _wrapped(lines: Sequence[str]) -> str:
-    """Return each text in lines of `WIDTH` letters."""
-    return "".join(f"{fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)}\n" for line in lines)
-
-
-def _estimates(rows: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
-    return [_estimate(*three) for three in zip(rows[value], rows[low], rows[high], strict=True)]
-
-
-def _estimate(value: float, low: float, high: float) -> str:
-    if pd.isna(value) or pd.isna(low):
-        return _number(value)
-    return f"{_number(value)} ({_number(low)} to {_number(high)})"
-
-
 def _beside(rows: pd.DataFrame, value: str, chance: str) -> list[str]:
     both = zip(rows[value], rows[chance], strict=True)
     return [MISSING if pd.isna(one) else f"{one:.2f} ({other:.2f})" for one, other in both]
-
-
-def _number(value: float) -> str:
-    """Return three digits; what rounds to 0 has no sign."""
-    return MISSING if pd.isna(value) else f"{value:.3f}".replace("-0.000", "0.000")
 
 
 def _part(share: float) -> str:
@@ -486,16 +440,6 @@ def _count(value: float) -> str:
 
 def _counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:g}%"
-
-
-def _p(p: float) -> str:
-    if pd.isna(p):
-        return MISSING
-    return "<.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def _share(p: float) -> str:

@@ -11,13 +11,14 @@ from pipeline.report.comparison_figure import draw_comparison
 from pipeline.report.methods_text import methods_text
 from pipeline.stages.tables import read_table, write_table
 from pipeline.statistics.comparison import Comparison, compare
+from pipeline.statistics.crowd_mixed import mixed_table
 from pipeline.statistics.unit_pairs import unit_pairs
 
 TABLES = ("methods", "pairs", "errors")
 
 
 def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> list[str]:
-    """Write scores, methods, pairs, unit_pairs, errors (.parquet, .csv), methods.txt and the figure."""
+    """Write scores, methods, pairs, unit_pairs, errors, mixed (.parquet, .csv), methods.txt, the figure."""
     settings = config["stats"]
     scores = gather_scores(config["points"], inputs["scoring"])
     factors = list(config["points"][0]["factors"])
@@ -35,9 +36,11 @@ def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> 
     write_both(paired, output / "unit_pairs")
     for name in TABLES:
         write_both(getattr(comparison, name), output / name)
+    mixed = mixed_table(scores, factors, variant=settings["name"], confidence=settings["confidence"])
+    write_both(mixed, output / "mixed")
     facts = {name: settings[name] for name in ("confidence", "rce_min_truth")}
     write_json(output / "facts.json", {"factors": factors, **facts})
-    (output / "methods.txt").write_text(methods_text(comparison), encoding="utf-8")
+    (output / "methods.txt").write_text(methods_text(comparison, mixed), encoding="utf-8")
     draw_comparison(comparison, scores, output / "comparison.png", output / "comparison.svg")
     return []
 

@@ -12,14 +12,15 @@ from pipeline.report.sae_text import sae_text
 from pipeline.stages.comparison import write_both
 from pipeline.stages.sae_results import SaePoint, attribute_rows, curve_rows, gather_points, k_rows, sae_row
 from pipeline.statistics.sae_baselines import with_dmatch
+from pipeline.statistics.sae_mixed import mixed_table
 from pipeline.statistics.sanity import Measured, sanity_table
 
-TABLES = ("saes", "k_sweep", "attributes", "sanity", "curves")
+TABLES = ("saes", "k_sweep", "attributes", "sanity", "curves", "mixed")
 COLUMNS = ("variant", "dictionary_size", "sae_k", "seed")
 
 
 def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> list[str]:
-    """Write saes, k_sweep, attributes, sanity, curves (.parquet, .csv), methods.txt and the figures."""
+    """Write `TABLES` (.parquet, .csv), methods.txt and the figures."""
     settings = config["stats"]
     points = gather_points(config["points"], inputs)
     factors = list(points[0].factors)
@@ -34,6 +35,9 @@ def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> 
         confidence=settings["confidence"],
         n_bootstrap=settings["n_bootstrap"],
         seed=settings["seed"],
+    )
+    tables["mixed"] = mixed_table(
+        tables["attributes"], factors, variant=settings["name"], confidence=settings["confidence"]
     )
     for name, table in tables.items():
         write_both(table, output / name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from pipeline.statistics.cells import among, identity_factors, is_seed, kept_apart
-from pipeline.statistics.mixed.table import model_table
+from pipeline.statistics.mixed.table import joined, model_table
 
 GROUPS = {"place": "layer", "dataset": "dataset"}
 
@@ -22,11 +22,12 @@ def mixed_table(
     place = [name for name in identity_factors(factors) if not among(name, ("dataset",))]
     apart = kept_apart(factors)
     by = [name for name in factors if not is_seed(name)]
-    table = scores.groupby([*by, "method", "unit"], as_index=False, sort=True)["estimate"].mean()
+    means = scores.groupby([*by, "method", "unit"], sort=True)["estimate"].mean()
+    table = means.reset_index()
     table = table.assign(
-        place=_joined(table, place),
-        dataset=_joined(table, [name for name in by if among(name, ("dataset",))]),
-        sample=_joined(table, [*place, "unit"]),
+        place=joined(table, place),
+        dataset=joined(table, [name for name in by if among(name, ("dataset",))]),
+        sample=joined(table, [*place, "unit"]),
     )
     return model_table(
         table,
@@ -38,9 +39,3 @@ def mixed_table(
         variant=variant,
         confidence=confidence,
     )
-
-
-def _joined(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Return the values of some columns as one name; without columns, one name for all."""
-    parts = [table[name].astype(str) for name in columns]
-    return parts[0].str.cat(parts[1:], sep="\x1f") if parts else pd.Series("", index=table.index)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from pipeline.statistics.cells import among
-from pipeline.statistics.mixed.table import model_table
+from pipeline.statistics.mixed.table import joined, model_table
 
 GROUPS = {"run": "training", "layer": "layer", "dataset": "dataset"}
 REFERENCES = ("frozen", "random")
@@ -20,13 +20,12 @@ def mixed_table(
     and seed, so that with the variant it is one SAE; see `mixed.table.model_table` for the columns. Without
     frozen SAEs random ones are the reference.
     """
-    names = {name: _joined(attributes, [f for f in factors if among(f, (name,))]) for name in ("dataset",)}
-    layer = _joined(attributes, [f for f in factors if not among(f, ("dataset",))])
+    of_dataset = [name for name in factors if among(name, ("dataset",))]
     table = attributes[["variant", "f1"]].assign(
-        dataset=names["dataset"],
-        layer=layer,
-        run=_joined(attributes, ["dictionary_size", "seed"]),
-        sample=names["dataset"] + "\x1f" + attributes["attribute"].astype(str),
+        dataset=joined(attributes, of_dataset),
+        layer=joined(attributes, [name for name in factors if name not in of_dataset]),
+        run=joined(attributes, ["dictionary_size", "seed"]),
+        sample=joined(attributes, [*of_dataset, "attribute"]),
     )
     return model_table(
         table,
@@ -38,8 +37,3 @@ def mixed_table(
         variant=variant,
         confidence=confidence,
     )
-
-
-def _joined(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    parts = [table[name].astype(str) for name in columns]
-    return parts[0].str.cat(parts[1:], sep="\x1f") if parts else pd.Series("", index=table.index)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from pipeline.statistics.mixed.table import model_table
+from pipeline.statistics.mixed.table import joined, model_table
 from pipeline.statistics.vlm_explainers import REFERENCE
 
 GROUPS = {"vlm": "model", "questions": "question set"}
@@ -27,7 +27,7 @@ def mixed_table(
     table = scores[[*factors, "explainer", "f"]].assign(
         sample=scores["questions"] + "\x1f" + scores["sample_id"]
     )
-    cell = table[apart].astype(str).agg("\x1f".join, axis=1) if apart else pd.Series("", index=table.index)
+    cell = joined(table, apart)
     return model_table(
         table[cell.isin(cell[table["explainer"] == REFERENCE])],
         score="f",

@@ -281,7 +281,7 @@ WORDS = "One model and one question set: nothing is said about others."
 
 def mixed_of(*rows: tuple[object, ...], formula: str = "f ~ explainer + (1|sample)") -> pd.DataFrame:
     ends = ("paper" in formula or len({row[0] for row in rows}) == 1, WORDS)
-    return pd.DataFrame([(*row, formula, *ends) for row in rows], columns=MIXED)
+    return pd.DataFrame([(*row, formula, *ends) for row in rows], columns=MIXED).assign(reference="random")
 
 
 def test_a_mixed_model_that_is_the_papers_is_one_table_with_its_formula_and_notes() -> None:

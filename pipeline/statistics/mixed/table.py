@@ -39,14 +39,21 @@ def model_table(
     if variant not in VARIANTS:
         raise AssayError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
     columns = [*apart, "model", method, "reference", *COLUMNS, *ASIDE]
-    parts = scores.groupby([*apart], sort=True) if apart else [((), scores)]
     found = [
-        table.assign(**dict(zip(apart, key, strict=True)))
-        for key, rows in parts
+        table.assign(**{name: rows[name].iloc[0] for name in apart})
+        for _, rows in scores.groupby(joined(scores, apart), sort=True)
         if len({*rows[method]}) > 1
         for table in _models(rows, score, method, sample, groups, references, variant, confidence)
     ]
     return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+
+
+def joined(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
+    """Return the values of some columns as one name; without columns, one name for all rows."""
+    names = pd.Series("", index=table.index)
+    for column in columns:
+        names = names + "\x1f" + table[column].astype(str)
+    return names
 
 
 def _models(
@@ -82,9 +89,8 @@ def _fit(rows: pd.DataFrame, chosen: Chosen, references: Sequence[str], confiden
     if references:
         return fit(rows, chosen.formula, references[0], confidence)
     means = fit(rows, chosen.formula, None, confidence).marginal_means()
-    known = means.dropna(subset=["estimate"])
-    best = known["level"][known["estimate"].idxmax()] if len(known) else means["level"].iloc[0]
-    return fit(rows, chosen.formula, str(best), confidence)
+    best = means.sort_values("estimate", ascending=False, kind="stable", na_position="last")["level"]
+    return fit(rows, chosen.formula, str(best.iloc[0]), confidence)
 
 
 def _rows(found: Fit, method: str) -> pd.DataFrame:

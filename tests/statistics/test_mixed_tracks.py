@@ -1,0 +1,116 @@
+"""The mixed models of the crowd and SAE tracks: differences of means; what is one unit, and one run."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.statistics import crowd_mixed, sae_mixed
+from pipeline.statistics.mixed.table import ASIDE, COLUMNS, model_table
+
+METHODS = {"random": 0.0, "clip": 0.2, "by_hand": 0.5}
+
+
+def units(
+    layers: int = 2, n: int = 20, methods: tuple[str, ...] = tuple(METHODS), **more: str
+) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "dataset": "shapes",
+            "model": "m",
+            "layer": f"l{layer}",
+            "method": method,
+            "unit": unit,
+            "estimate": METHODS[method] + level + 0.01 * rng.normal(),
+            **more,
+        }
+        for layer in range(layers)
+        for unit, level in enumerate(rng.normal(size=n))
+        for method in methods
+    ]
+    return pd.DataFrame(rows)
+
+
+FACTORS = ["dataset", "model", "layer"]
+
+
+def test_estimates_are_differences_from_random_and_units_are_of_their_layer() -> None:
+    table = units()
+    found = crowd_mixed.mixed_table(table, FACTORS)
+    first = found[found["model"] == "default"].set_index("method")
+    means = table.groupby("method")["estimate"].mean()
+    for name in ("clip", "by_hand"):
+        assert first.loc[name, "estimate"] == pytest.approx(means[name] - means["random"])
+        assert first.loc[name, "p_holm"] < 1e-6
+    assert list(found.columns) == ["model", "method", "reference", *COLUMNS, *ASIDE]
+    assert "(1|place)" in first["formula"].iloc[0] and "(1|place:method)" in first["formula"].iloc[0]
+    # Units of two layers with one number are two units: within units nothing but noise is left.
+    assert first["std_error"].max() < 0.01
+
+
+def test_without_random_the_best_is_what_others_are_compared_with() -> None:
+    found = crowd_mixed.mixed_table(units(methods=("clip", "by_hand")), FACTORS)
+    assert set(found["reference"]) == {"by_hand"}
+    assert found["estimate"].max() < 0
+
+
+def test_samplers_stay_apart_and_seeds_are_averaged() -> None:
+    one, two = units(**{"sampler": "mgis"}), units(**{"sampler": "top"})
+    both = pd.concat([one, two.assign(estimate=two["estimate"] * 2)])
+    found = crowd_mixed.mixed_table(both, [*FACTORS, "sampler"])
+    by = found[(found["model"] == "default") & (found["method"] == "by_hand")].set_index("sampler")[
+        "estimate"
+    ]
+    assert by["top"] == pytest.approx(2 * by["mgis"])
+    seeds = [
+        one.assign(**{"crowd.seed": s, "estimate": one["estimate"] + d}) for s, d in (("0", 1.0), ("1", 3.0))
+    ]
+    twice = crowd_mixed.mixed_table(pd.concat(seeds), [*FACTORS, "sampler", "crowd.seed"])
+    alone = crowd_mixed.mixed_table(one, [*FACTORS, "sampler"])
+    pd.testing.assert_frame_equal(twice, alone)
+
+
+def test_one_method_alone_has_no_row_and_null_scores_are_counted() -> None:
+    assert len(crowd_mixed.mixed_table(units(methods=("clip",)), FACTORS)) == 0
+    table = units()
+    table.loc[0, "estimate"] = np.nan
+    assert "1 of " in crowd_mixed.mixed_table(table, FACTORS)["notes"].iloc[0]
+
+
+def attributes(n: int = 12) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    gain, of_attribute = {"frozen": 0.3, "topk": 0.5, "random": 0.1}, rng.normal(scale=0.1, size=n)
+    rows = []
+    for variant, level in gain.items():
+        for size in (128, 256):
+            for seed in (0, 1):
+                of_run = 0.02 * rng.normal()
+                rows += [
+                    {
+                        "dataset": "shapes", "model": "m", "layer": "l", "variant": variant,
+                        "dictionary_size": size, "sae_k": 16.0, "seed": seed, "attribute": f"a{a}",
+                        "f1": level + of_run + of_attribute[a] + 0.01 * rng.normal(),
+                    }
+                    for a in range(n)
+                ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_an_sae_is_one_training_however_many_attributes_it_is_asked() -> None:
+    """Attributes of four SAEs a variant are four SAEs: the default knows it, the paper's model does not."""
+    table = attributes()
+    found = sae_mixed.mixed_table(table, FACTORS).set_index(["model", "variant"])
+    means = table.groupby("variant")["f1"].mean()
+    assert set(found["reference"]) == {"frozen"}
+    assert found.loc[("default", "topk"), "estimate"] == pytest.approx(means["topk"] - means["frozen"])
+    of_sae = (
+        table.groupby(["variant", "dictionary_size", "seed"])["f1"].mean().groupby("variant").var().mean()
+    )
+    default, paper = (found.loc[(model, "topk"), "std_error"] for model in ("default", "paper"))
+    assert default == pytest.approx(np.sqrt(2 * of_sae / 4), rel=0.35)
+    assert paper < default / 1.5
+
+
+def test_a_variant_that_is_unknown_is_refused() -> None:
+    with pytest.raises(Exception, match="variant 'other' is unknown"):
+        model_table(units(), score="estimate", method="method", sample="unit", groups={}, variant="other")
