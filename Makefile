@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 TESTED := 3.11
 
-.PHONY: demo test test-long lint format install
+.PHONY: demo test test-long lint format docs install
 
 demo: .venv/.installed
 	$(BIN)/assay run sweep=demo
@@ -25,6 +25,9 @@ format: .venv/.installed-all
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile
 
+docs: .venv/.installed-all
+	$(BIN)/zensical build --clean --strict
+
 install: .venv/.installed-all
 
 .venv/bin/python:
@@ -37,5 +40,5 @@ install: .venv/.installed-all
 	@touch $@
 
 .venv/.installed-all: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[crowd,vlm,cluster,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[crowd,vlm,cluster,docs,dev]"
 	@touch $@ .venv/.installed

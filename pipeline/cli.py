@@ -17,6 +17,7 @@ from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
 from pipeline.pair_commands import COMMANDS as PAIR_COMMANDS
 from pipeline.plan.project import CODE, Project, find_project
 from pipeline.rater_commands import COMMANDS as RATER_COMMANDS
+from pipeline.report_command import report
 from pipeline.sync_command import sync
 
 
@@ -142,7 +143,7 @@ def accept(kind: str, stage: str, undo: bool) -> None:
         )
 
 
-for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, config, inspect, sync):
+for command in (*RATER_COMMANDS, *MTURK_COMMANDS, *PAIR_COMMANDS, attributes, config, inspect, report, sync):
     cli.add_command(command)
 
 

@@ -71,6 +71,6 @@ def _check(explainer: str, player: str, scores: Floats, n_players: int) -> None:
     if not (finite := np.isfinite(scores)).all():
         first = int(np.flatnonzero(~finite)[0])
         raise AssayError(
-            f"attribution.name={explainer} scores {player} {first} with {scores[first]}; load the model in "
-            "float32, or leave this explainer out"
+            f"attribution.name={explainer} scores {player} {first} with {scores[first]}; take "
+            "numerics.precision=float32, or leave this explainer out"
         )

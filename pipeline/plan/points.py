@@ -49,6 +49,8 @@ COLUMNS = {"unit": "unit_kind"}
 """Factors whose key is a column of every score already: a unit's number."""
 WHOSE = ("unit_kind", "unit", "sae")
 """Factors that say whose activations are judged, which a frozen study has decided."""
+TELLS_SETTINGS = ("report", "tracking")
+"""Sweep-scope stages that are told each point's config."""
 ONE_A_SWEEP = ("track", "stats", "tracking")
 TABLE_KEYS = ("explainer.path", "explainer.method")
 """What only says where texts come from: the method's name tells such points apart."""
@@ -146,8 +148,8 @@ def _add_sweep(
         if stage_name == "tracking" and config["tracking"]["name"] == "none":
             continue
         slice_: dict[str, Any] = {group: config[group] for group in stage.reads}
-        slice_["points"] = _point_rows(points, jobs, stage.after, with_settings=stage_name == "tracking")
-        if stage_name == "tracking":
+        slice_["points"] = _point_rows(points, jobs, stage.after, with_settings=stage_name in TELLS_SETTINGS)
+        if stage_name in TELLS_SETTINGS:
             slice_["sweep"] = name
         inputs: dict[str, str | list[str]] = {
             up: keys[up] if up in keys else sorted({p.keys[up] for p in points if up in p.keys})

@@ -86,10 +86,12 @@ VLM = (("vlm.name", "pipeline.vlms"),)
 QUESTIONS = (("questions.name", "pipeline.vqa"),)
 ATTRIBUTION = (("attribution.name", "pipeline.attributions"),)
 LOADED_VLM = ("torch", "transformers", "pillow", "numpy")
-SAMPLE_PAGE = tuple(
-    f"pipeline/report/templates/{name}"
-    for name in ("page.css", "vlm_samples.html", "vlm_samples.css", "vlm_samples.js")
+TEMPLATES = "pipeline/report/templates"
+SAMPLE_SHEETS = tuple(
+    f"{TEMPLATES}/{name}" for name in ("page.css", "vlm_samples.css", "vlm_sheet.html", "vlm_sheets.html")
 )
+SAMPLE_PAGE = (*SAMPLE_SHEETS, *(f"{TEMPLATES}/vlm_samples.{kind}" for kind in ("html", "js")))
+REPORT_PAGE = (*SAMPLE_SHEETS, *(f"{TEMPLATES}/report.{kind}" for kind in ("html", "css", "js")))
 OF_BLURRED = ("ig", "occlusion", "inverted_occlusion")
 """Explainers that see the game's zero state."""
 CROWD_KIT = ("dawid_skene", "glad", "mace")
@@ -189,6 +191,19 @@ def _asking(row: Stage) -> Stage:
         variants=(*VLM, *QUESTIONS, *row.variants),
         process=True,
         batch=1000,
+    )
+
+
+def _report(track: str, after: tuple[str, ...]) -> Stage:
+    return Stage(
+        when={"track": track},
+        reads=("track",),
+        after=after,
+        libraries=("numpy", "pandas", "altair", "vl-convert-python", "jinja2", "pillow"),
+        variants=(("track", "pipeline.report.sections"),),
+        files=REPORT_PAGE,
+        scope="sweep",
+        process=True,
     )
 
 
@@ -405,6 +420,15 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             variants=AGGREGATION,
         ),
     ),
+    "gallery": (
+        Stage(
+            reads=("evaluation",),
+            after=("images", "splits", UNITS, "units"),
+            opens=("dataset.root",),
+            libraries=("numpy", "pillow"),
+            process=True,
+        ),
+    ),
     "pairs": (
         Stage(
             reads=("pairs",),
@@ -541,11 +565,16 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
             process=True,
         ),
     ),
+    "report": (
+        _report("vlm", ("answers", "attributions", "synergy", "sii", "vlm_comparison")),
+        _report("sae", ("sae_comparison",)),
+        _report("crowd", ("gallery", "comparison")),
+    ),
     "tracking": (
         Stage(
             when={"track": "sae"},
             reads=("track", "tracking"),
-            after=("sae", "matching", "perturbation", "sanity", "probe", "sae_comparison"),
+            after=("sae", "matching", "perturbation", "sanity", "probe", "sae_comparison", "report"),
             libraries=("wandb",),
             variants=RUNS,
             scope="sweep",
@@ -554,7 +583,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         Stage(
             when={"track": "vlm"},
             reads=("track", "tracking"),
-            after=("answers", "attributions", "synergy", "sii", "vlm_comparison"),
+            after=("answers", "attributions", "synergy", "sii", "vlm_comparison", "report"),
             libraries=("wandb",),
             variants=RUNS,
             scope="sweep",
@@ -562,7 +591,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         ),
         Stage(
             reads=("track", "tracking"),
-            after=("scoring", "comparison"),
+            after=("scoring", "comparison", "report"),
             libraries=("wandb",),
             variants=RUNS,
             scope="sweep",
@@ -572,16 +601,16 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
 }
 
 ENDS: dict[str, tuple[str, ...]] = {
-    "crowd": ("scoring",),
+    "crowd": ("scoring", "gallery"),
     "sae": ("matching", "perturbation", "sanity", "probe"),
     "vlm": ("synergy", "sii"),
 }
 """Track to the point-scope stages that a point is run for."""
 
 SWEEP_ENDS: dict[str, tuple[str, ...]] = {
-    "crowd": ("comparison", "tracking"),
-    "sae": ("sae_comparison", "tracking"),
-    "vlm": ("vlm_comparison", "tracking"),
+    "crowd": ("comparison", "report", "tracking"),
+    "sae": ("sae_comparison", "report", "tracking"),
+    "vlm": ("vlm_comparison", "report", "tracking"),
 }
 """Track to the sweep-scope stages, in order; people find what the first one makes under results/sweeps/."""
 
@@ -625,7 +654,8 @@ def lookup(config: Mapping[str, Any], dotted: str) -> Any:
 def ends_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the point-scope stages that a point is run for, without those that have nothing to do."""
     no_pairs, no_sii = lookup(config, "pairs.name") == "none", lookup(config, "sii.n_samples") == 0
-    idle = {"perturbation": no_pairs, "sii": no_sii}
+    of_people = lookup(config, "crowd.name") == "files"  # a study's images are not opened again
+    idle = {"perturbation": no_pairs, "sii": no_sii, "gallery": of_people}
     return tuple(end for end in ENDS[config["track"]] if not idle.get(end))
 
 

@@ -133,7 +133,9 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
     home = project.results / "sweeps" / str(record["name"])
     target = home / str(key)
     target.mkdir(parents=True, exist_ok=True)
-    for path in sorted(source.iterdir()):
+    report = project.result("report", record["sweep_keys"]["report"])
+    pages = sorted(report.glob("*.html")) if report.is_dir() else []
+    for path in [*sorted(source.iterdir()), *pages]:
         if path.suffix in (".csv", ".txt", ".png", ".svg", ".html"):
             with replacing(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)

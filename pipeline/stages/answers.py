@@ -52,9 +52,7 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     table = pd.DataFrame(rows)
     flags = Counter(str(flag).split(":")[0] for flag in table["flag"] if flag)
     if flags.total() == len(table):
-        raise AssayError(
-            f"no question of {config['questions']['name']} got an answer; {table['flag'].iloc[0]}"
-        )
+        raise _unanswered(config["questions"]["name"], table)
     asked = table[table["flag"] == ""]
     summary = {"n": len(table), "n_asked": len(asked), "accuracy": float(asked["correct"].mean())}
     write_table(table, output / "answers.parquet")
@@ -111,6 +109,19 @@ def _save_mask(vlm: "Vlm", sample: VqaSample, path: Path) -> bool:
         path
     )
     return True
+
+
+def _unanswered(name: str, table: pd.DataFrame) -> AssayError:
+    """Return the error for questions of which none is left."""
+    reasons = [str(flag).partition(": ")[2] for flag in table["flag"] if flag != EMPTY]
+    n_empty = len(table) - len(reasons)
+    found = [f"{len(reasons)} cannot be asked, first: {reasons[0]}"] if reasons else []
+    if n_empty:
+        found.append(
+            f"to {n_empty} the model ends at once: look at eos_token_id and chat template in its folder, or "
+            "ask with questions.suffix"
+        )
+    return AssayError(f"questions={name}: none of {len(table)} got an answer; {'; '.join(found)}")
 
 
 def _notes(table: pd.DataFrame, asked: pd.DataFrame) -> list[str]:

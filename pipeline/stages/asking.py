@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pipeline.errors import AssayError
 from pipeline.files import read_json
 from pipeline.stages.keywords import keywords
 from pipeline.stages.tables import read_table
@@ -25,15 +26,27 @@ PUBLISHED = "root"
 
 
 def list_samples(questions: Mapping[str, Any]) -> list[VqaSample]:
-    """Return the samples that are asked; raises AssayError as the dataset does."""
-    read = vqa_dataset(questions["name"]).read
+    """Return the samples that are asked; AssayError as the dataset has it, and where there are too few."""
+    read, wanted = vqa_dataset(questions["name"]).read, questions["n_samples"]
     samples: list[VqaSample] = read(**keywords(read, questions))
-    return select(samples, questions["n_samples"], questions["seed"]) if PUBLISHED in questions else samples
+    if PUBLISHED not in questions:
+        return samples
+    if wanted is not None and wanted > len(samples):
+        raise AssayError(
+            f"questions.n_samples={wanted}: {questions['name']} has {len(samples)} in "
+            f"{questions[PUBLISHED]}; take questions.n_samples={len(samples)} or fewer, or null for all"
+        )
+    return select(samples, wanted, questions["seed"])
 
 
 @contextmanager
 def opened(config: Mapping[str, Any], vlm: Path) -> "Iterator[Vlm]":
-    """Load the model that a result of the stage vlm states, with the stated exactness."""
+    """Load the model that a result of the stage vlm states, with the stated exactness.
+
+    Raises AssayError as the model's loader does, and where the device has too little memory for the block.
+    """
+    import torch
+
     from pipeline.models.device import exact
     from pipeline.vlms.registry import vlm_module
 
@@ -42,9 +55,23 @@ def opened(config: Mapping[str, Any], vlm: Path) -> "Iterator[Vlm]":
     weights = {"source": "folder", "path": vlm, **facts.get("weights", {}), **_path(config)}
     settings = {"attention": config["vlm"]["attention"], "max_pixels": facts.get("max_pixels")}
     with exact(tf32=numerics["tf32"], threads=numerics["threads"]):
-        yield load(
-            weights=weights, dtype=numerics["precision"], device=config["device"], **keywords(load, settings)
-        )
+        try:
+            yield load(
+                weights=weights,
+                dtype=numerics["precision"],
+                device=config["device"],
+                **keywords(load, settings),
+            )
+        except torch.OutOfMemoryError as error:
+            raise _out_of_memory(config, str(error)) from error
+
+
+def _out_of_memory(config: Mapping[str, Any], said: str) -> AssayError:
+    batch_size, precision = config["loader"]["batch_size"], config["numerics"]["precision"]
+    return AssayError(
+        f"device={config['device']}: {said.split('. ')[0]}; lower loader.batch_size={batch_size} (it changes "
+        f"speed alone), or change numerics.precision={precision} or vlm.max_pixels, which changes results"
+    )
 
 
 def _path(config: Mapping[str, Any]) -> dict[str, Path]:

@@ -66,7 +66,9 @@ def _record(
     try:
         found = _attribute(vlm, answered, prepared, config, drops)
     except AssayError as error:
-        return {"patches": None, "tokens": None, "flags": [f"{FAILED}: {error}"]}
+        # Flags are joined by semicolons; a message may hold some.
+        reason = str(error).replace(";", ",")
+        return {"patches": None, "tokens": None, "flags": [f"{FAILED}: {reason}"]}
     return {"patches": found.patches.tolist(), "tokens": found.tokens.tolist(), "flags": list(found.flags)}
 
 
@@ -134,5 +136,8 @@ def _plausibility(record: Record, masked: Masked) -> dict[str, float]:
 
 
 def _notes(name: str, flags: pd.Series) -> list[str]:
-    counts = Counter(flag.split(":")[0] for row in flags for flag in row.split(";") if flag)
-    return [f"{name}: {flag} on {n} of {len(flags)} samples" for flag, n in counts.items()]
+    """Return a line a flag: on how many samples, and the first one's reason where there is one."""
+    raised = [flag.partition(": ") for row in flags for flag in row.split(";") if flag]
+    counts = Counter(flag for flag, _, _ in raised)
+    first = {flag: f" (first: {reason})" if reason else "" for flag, _, reason in reversed(raised)}
+    return [f"{name}: {flag} on {n} of {len(flags)} samples{first[flag]}" for flag, n in counts.items()]

@@ -14,6 +14,7 @@ from pipeline.synergy.orders import tie_breaks
 from pipeline.synergy.sii import sii
 from pipeline.vqa.sample import select
 
+COLUMNS = ("sample_id", "sii", "sii_top", "n_states", "patch_groups", "token_groups", "pairs")
 Config = dict[str, Any]
 
 
@@ -22,7 +23,8 @@ def run_together(
 ) -> list[list[str]]:
     """Write sii.parquet a config: a row a sample; `sii.n_samples` of those with an answer, the same for all.
 
-    Ties are broken as in the first order of F_syn. A sample whose explainer failed has no row.
+    Ties are broken as in the first order of F_syn. A sample whose explainer failed has no row: the table of
+    an explainer that failed on each of them is empty.
     """
     config = configs[0]
     samples, notes = _chosen(config["sii"], read_explained(config, inputs["answers"], inputs["attributions"]))
@@ -64,4 +66,4 @@ def _record(explained: Explained, job: int, game: Any, config: Config) -> Record
 
 def _write(ids: Sequence[str], records: Sequence[Record], output: Path) -> None:
     rows = [{"sample_id": name, **record} for name, record in zip(ids, records, strict=True) if record]
-    write_table(pd.DataFrame(rows), output / "sii.parquet")
+    write_table(pd.DataFrame(rows, columns=COLUMNS), output / "sii.parquet")

@@ -72,7 +72,7 @@ def gather_points(
 def gather_tables(points: Sequence[VlmPoint]) -> dict[str, pd.DataFrame]:
     """Return samples, scores, curves, maps and sii of all points, each row once; no sii: an empty table."""
     played = _distinct(points, "synergy")
-    exact = [point.named(_sii(point)) for point in _distinct(points, "sii")]
+    exact = [point.named(table) for point in _distinct(points, "sii") if len(table := _sii(point))]
     who = [*points[0].factors, "explainer"]
     return {
         "samples": pd.concat([_samples(p) for p in _cells(points)], ignore_index=True),
@@ -139,7 +139,8 @@ def _scores(point: VlmPoint) -> pd.DataFrame:
 
 
 def _maps(point: VlmPoint) -> pd.DataFrame:
-    return point.table("attributions", "attributions")[["sample_id", "patches", "tokens"]]
+    """Return a row a sample that the explainer could explain."""
+    return point.table("attributions", "attributions")[["sample_id", "patches", "tokens"]].dropna()
 
 
 def _sii(point: VlmPoint) -> pd.DataFrame:

@@ -27,11 +27,13 @@ def load_parts(
 
     `weights`: {"source": "folder", "path": ...} or {"source": "hub", "tag": ..., "revision": commit}. Only
     safetensors are read, and no code from the folder or the hub runs. Raises AssayError where a part is
-    missing or of another kind, and where a tensor of the model is not in the files.
+    missing or of another kind, where the files are of another kind of model, and where a tensor of the model
+    is not in them.
     """
     check_numerics(attention, dtype)
     place, where = _place(weights)
     with _explained(place):
+        _check_kind(model_class.config_class, place, where)
         processor = processor_class.from_pretrained(place, **where)
         module, report = model_class.from_pretrained(
             place,
@@ -69,13 +71,28 @@ def _place(weights: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     return str(folder), {"local_files_only": True}
 
 
+def _check_kind(config_class: Any, place: str, where: Mapping[str, Any]) -> None:
+    """Raise AssayError where config.json is of another kind of model: the library would load what fits."""
+    found, wanted = config_class.get_config_dict(place, **where)[0].get("model_type"), config_class.model_type
+    if found != wanted:
+        raise AssayError(
+            f"vlm.weights: {place} holds a model of the type {found!r}, and vlm={wanted} wants {wanted!r}; "
+            "name other weights or another vlm (of a model's forms take the one that ends in -hf or -HF)"
+        )
+
+
 @contextmanager
 def _explained(place: str) -> Iterator[None]:
     """Turn the library's errors about files into one that names the place."""
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError) as error:
         raise AssayError(
-            f"vlm.weights: {place} cannot be loaded ({type(error).__name__}: {str(error)[:300]}); check that "
+            f"vlm.weights: {place} cannot be loaded ({type(error).__name__}: {_first(error)}); check that "
             "model, tokenizer and processor files are there, and for the hub the network and the revision"
         ) from error
+
+
+def _first(error: Exception) -> str:
+    """Return what an error of the library says first; advice about folders of equal names follows."""
+    return str(error).split(". If you were trying")[0].strip()[:300]

@@ -111,6 +111,13 @@ def test_an_sae_is_one_training_however_many_attributes_it_is_asked() -> None:
     assert paper < default / 1.5
 
 
+def test_an_sae_from_a_file_has_no_seed_and_is_a_training_all_the_same() -> None:
+    table = attributes()
+    file = table[table["variant"] == "topk"].assign(variant="file", seed=np.nan)
+    found = sae_mixed.mixed_table(pd.concat([table, file], ignore_index=True), FACTORS)
+    assert "file" in set(found["variant"])
+
+
 def test_a_variant_that_is_unknown_is_refused() -> None:
     with pytest.raises(Exception, match="variant 'other' is unknown"):
         model_table(units(), score="estimate", method="method", sample="unit", groups={}, variant="other")

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pipeline.errors import AssayError
-from pipeline.vlms import llava
+from pipeline.vlms import internvl, llava, qwen2_5_vl
 from pipeline.vlms.loading import load_parts
 
 HUB = {"source": "hub", "tag": "llava-hf/llava-1.5-7b-hf", "revision": "0" * 40}
@@ -19,9 +19,19 @@ class Recorder:
     """Stands for a class of transformers and remembers how it was called."""
 
     calls: list[tuple[str, dict[str, Any]]]
+    model_type = "llava"
 
-    def __init__(self) -> None:
+    def __init__(self, found: str = "llava") -> None:
         self.calls = []
+        self.found = found
+
+    @property
+    def config_class(self) -> "Recorder":
+        return self
+
+    def get_config_dict(self, place: str, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.calls.append((place, settings))
+        return {"model_type": self.found}, {}
 
     def from_pretrained(self, place: str, **settings: Any) -> Any:
         self.calls.append((place, settings))
@@ -38,23 +48,50 @@ def test_the_hub_is_read_at_its_commit_without_pickle_and_without_foreign_code()
     module, made = parts(model, processor, HUB)
     assert not module.training
     assert made == "processor"
-    (place, settings), (other, rest) = model.calls[0], processor.calls[0]
-    assert place == other == HUB["tag"]
-    assert settings["revision"] == rest["revision"] == HUB["revision"]
+    (first, looked), (place, settings) = model.calls
+    ((other, rest),) = processor.calls
+    assert first == place == other == HUB["tag"]
+    assert looked["revision"] == settings["revision"] == rest["revision"] == HUB["revision"]
     assert settings["use_safetensors"] is True
     assert settings["attn_implementation"] == "eager"
     assert settings["dtype"] == torch.bfloat16
     assert not settings.get("trust_remote_code")
 
 
+def test_another_kind_of_model_is_refused_before_its_weights_are_read() -> None:
+    model = Recorder(found="llava_next")
+    with pytest.raises(AssayError, match=r"1\.5-7b-hf holds a model of the type 'llava_next', and vlm=llava"):
+        parts(model, Recorder(), HUB)
+    assert len(model.calls) == 1
+
+
+def test_the_folder_of_another_model_is_refused(folders: dict[str, Path]) -> None:
+    for module, other in ((llava, "internvl"), (internvl, "qwen2_5_vl"), (qwen2_5_vl, "llava")):
+        with pytest.raises(AssayError, match=rf"holds a model of the type '{other}'"):
+            module.load(weights={"source": "folder", "path": folders[other]})
+
+
+def test_a_folder_without_processor_files_is_named_in_one_sentence(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "llava"
+    shutil.copytree(folders["llava"], folder)
+    (folder / "processor_config.json").unlink()
+    with pytest.raises(
+        AssayError, match=r"Can't load image processor for '\S+llava'\); check that model"
+    ) as told:
+        llava.load(weights={"source": "folder", "path": folder})
+    assert "huggingface.co" not in str(told.value)
+
+
 def test_a_hub_that_does_not_answer_is_named() -> None:
-    class Offline:
+    class Offline(Recorder):
         @staticmethod
         def from_pretrained(place: str, **settings: Any) -> Any:
             raise OSError("offline")
 
     with pytest.raises(AssayError, match=r"llava-hf/llava-1\.5-7b-hf cannot be loaded \(OSError: offline\)"):
-        parts(Offline, Offline, HUB)
+        parts(Offline(), Offline(), HUB)
 
 
 def test_a_missing_tensor_is_named_not_drawn_anew(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -63,10 +63,12 @@ ALL = {
     "explainer_scorer": 1,
     "explainer_embeddings": 1,
     **dict.fromkeys(["explanations", "probabilities", "sampling", "crowd", "scoring"], 14),
+    "gallery": 2,
     "comparison": 1,
+    "report": 1,
     "tracking": 1,
 }
-END = {"comparison": 1, "tracking": 1}
+END = {"comparison": 1, "report": 1, "tracking": 1}
 
 
 def following(n: int) -> dict[str, int]:

@@ -53,9 +53,10 @@ ALL = {
     "perturbation": N,
     "sanity": N,
     "sae_comparison": 1,
+    "report": 1,
     "tracking": 1,
 }
-END = {"sae_comparison": 1, "tracking": 1}
+END = {"sae_comparison": 1, "report": 1, "tracking": 1}
 FROM_MATCHING = {"matching": N, "perturbation": N, **END}
 
 
@@ -135,7 +136,7 @@ def test_the_sweep_ends_in_tables_figures_and_words(built_sae: TinyProject) -> N
     names = {path.name for path in latest(built_sae).iterdir()}
     tables = {f"{name}.csv" for name in (*TABLES, "points")}
     figures = {f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg")}
-    assert names == tables | figures | {"methods.txt"}
+    assert names == tables | figures | {"methods.txt", "report.html"}
     assert "does the metric tell trained from untrained?" in (latest(built_sae) / "methods.txt").read_text()
 
 

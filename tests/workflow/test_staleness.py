@@ -29,7 +29,7 @@ CHANGES = [
     # The written texts come from a file, so labels do not touch them.
     (
         ["dataset.labels.min_count=3"],
-        all_but("images", "splits", "activations", "units") | {"explanations": 6},
+        all_but("images", "splits", "activations", "units", "gallery") | {"explanations": 6},
     ),
     (["model.pool=max"], {"activations": 2, **FROM_UNITS}),
     (["model.dtype=float16"], {"activations": 2, **FROM_UNITS}),
@@ -74,6 +74,7 @@ def test_a_new_layer_runs_only_its_own_points(built: TinyProject) -> None:
     expected = {
         "activations": 1,
         "units": 1,
+        "gallery": 1,
         **dict.fromkeys(["explanations", "probabilities", "sampling", "crowd", "scoring"], 4),
     }
     assert built.to_run("layer=blocks.1,blocks.2,blocks.3") == {**expected, **END}

@@ -47,9 +47,10 @@ ALL = {
     "synergy": 4,
     "sii": 2,
     "vlm_comparison": 1,
+    "report": 1,
     "tracking": 1,
 }
-END = {"vlm_comparison": 1, "tracking": 1}
+END = {"vlm_comparison": 1, "report": 1, "tracking": 1}
 FROM_ATTRIBUTIONS = {"attributions": 4, "synergy": 4, "sii": 2, **END}
 
 
@@ -131,7 +132,7 @@ def test_the_sweep_ends_in_tables_figures_a_page_and_words(built_vlm: TinyProjec
     names = {path.name for path in latest(built_vlm).iterdir()}
     tables = {f"{name}.csv" for name in (*TABLES, "points")}
     figures = {f"{name}.{ending}" for name in FIGURES for ending in ("png", "svg")}
-    assert names == tables | figures | {"methods.txt", "samples.html"}
+    assert names == tables | figures | {"methods.txt", "samples.html", "report.html"}
     points = pd.read_csv(latest(built_vlm) / "points.csv")
     assert sorted(points["explainer"]) == ["inverted_occlusion", "occlusion", "random", "rollout"]
 

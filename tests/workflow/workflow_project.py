@@ -96,14 +96,16 @@ ALL = {
     "sampling": 8,
     "crowd": 8,
     "scoring": 8,
+    "gallery": 2,
     "comparison": 1,
+    "report": 1,
     "tracking": 1,
 }
 
 
-END = {"comparison": 1, "tracking": 1}
+END = {"comparison": 1, "report": 1, "tracking": 1}
 FROM_SAMPLING = {"sampling": 8, "crowd": 8, "scoring": 8, **END}
-FROM_UNITS = {"units": 2, "explanations": 8, "probabilities": 8, **FROM_SAMPLING}
+FROM_UNITS = {"units": 2, "gallery": 2, "explanations": 8, "probabilities": 8, **FROM_SAMPLING}
 
 
 def fill(root: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -12,6 +13,7 @@ from pipeline.report.sections.wording import MISSING, counted, measured, with_sp
 KINDS = {"top": "Most active", "random": "Random"}
 MAX_BYTES = 6_000_000
 """Of all pictures together."""
+Row = Mapping[Any, Any]
 ANCHOR, TITLE = "units", "Units"
 
 
@@ -21,8 +23,9 @@ def gallery_section(inputs: ReportInputs) -> Section:
     if table is None or table.empty:
         return Section(ANCHOR, TITLE, ("No pictures of units were kept for this report.",))
     factors = [str(name) for name in table.columns[: list(table.columns).index("unit")]]
-    shown = [name for name in factors if table[name].nunique() > 1]
-    units, size = [], 0
+    shown = [name for name in factors if len(set(table[name])) > 1]
+    units: list[Unit] = []
+    size = 0
     groups = table.groupby([*factors, "unit"], sort=False)
     for key, rows in groups:
         size += int(rows["jpeg"].map(len).sum())
@@ -32,7 +35,7 @@ def gallery_section(inputs: ReportInputs) -> Section:
         units.append(_unit(place, shown, rows, inputs.table("scores")))
     left = len(groups) - len(units)
     words = [
-        f"{counted(len(units), 'unit')}: images that activate it most, random ones, and what methods say."
+        f"{counted(len(units), 'unit')}: images that activate each most, random ones, and methods' texts."
     ]
     words += [f"{counted(left, 'unit')} more have pictures that do not fit into this page."] if left else []
     return Section(ANCHOR, TITLE, tuple(words), (Gallery(tuple(units)),))
@@ -50,10 +53,10 @@ def _unit(
     return Unit(title, groups, _opinions(place, scores))
 
 
-def _shot(row: Mapping[str, object]) -> Shot:
-    content = bytes(row["jpeg"])  # type: ignore[call-overload]
+def _shot(row: Row) -> Shot:
+    content = bytes(row["jpeg"])
     data = "data:image/jpeg;base64," + base64.b64encode(content).decode("ascii")
-    return Shot(str(row["image_id"]), data, measured(float(row["activation"])))  # type: ignore[arg-type]
+    return Shot(str(row["image_id"]), data, measured(float(row["activation"])))
 
 
 def _opinions(place: Mapping[str, object], scores: pd.DataFrame) -> tuple[Opinion, ...]:
@@ -71,8 +74,8 @@ def _opinions(place: Mapping[str, object], scores: pd.DataFrame) -> tuple[Opinio
     )
 
 
-def _opinion(row: Mapping[str, object], by: Sequence[str], first: bool) -> Opinion:
-    value, low, high = (float(row.get(name, float("nan"))) for name in ("estimate", "low", "high"))  # type: ignore[arg-type]
+def _opinion(row: Row, by: Sequence[str], first: bool) -> Opinion:
+    value, low, high = (float(row.get(name, float("nan"))) for name in ("estimate", "low", "high"))
     flags = [flag for flag in str(row.get("flags") or "").split(";") if flag not in ("", "no_interval")]
     return Opinion(
         method=" · ".join([str(row["method"]), *(str(row[name]) for name in by)]),

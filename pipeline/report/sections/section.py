@@ -51,7 +51,7 @@ class DataTable:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart: its specification for scripts (JSON), and the same drawn (SVG); label: for who sees neither."""
+    """A chart: a specification for scripts (JSON), and the same drawn (SVG); label: for who sees neither."""
 
     kind: ClassVar[str] = "chart"
     name: str

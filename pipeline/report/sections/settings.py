@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.report.report_inputs import Point, ReportInputs
-from pipeline.report.sections.section import Section, Setting, SetPoint, Settings
+from pipeline.report.sections.section import Section, SetPoint, Setting, Settings
 from pipeline.report.sections.tables import data_table
 from pipeline.report.sections.wording import counted
 
@@ -46,12 +46,12 @@ def varying_keys(flat: Sequence[Mapping[str, str]]) -> list[str]:
 def points_table(
     points: Sequence[Point], flat: Sequence[Mapping[str, str]], varying: Sequence[str]
 ) -> pd.DataFrame:
-    """Return a row a point: factors and explainer that vary (all factors if none does), and settings that do."""
+    """Return a row a point: factors and explainer that vary (all if none does), and settings of all."""
     rows = [{**p.factors, **({"explainer": p.method} if p.method else {})} for p in points]
     frame = pd.DataFrame(rows).fillna(NOWHERE)
-    differ = [str(name) for name in frame.columns if frame[name].nunique() > 1]
+    differ = [str(name) for name in frame.columns if len(set(frame[name])) > 1]
     frame = frame[differ or list(frame.columns)]
-    told = {key: [values.get(key, NOWHERE) for values in flat] for key in varying}
+    told = {key: [values[key] for values in flat] for key in varying if all(key in v for v in flat)}
     known = [tuple(map(str, frame[name])) for name in frame.columns]
     new = {key: values for key, values in told.items() if tuple(values) not in known}
     return frame.assign(**new)

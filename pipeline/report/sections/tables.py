@@ -1,8 +1,9 @@
-"""Tables of results as tables of a page: numbers short to read and whole to save, with the keys they came from."""
+"""Tables of results for a page: numbers short to read and whole to save, with the keys they came from."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ MAX_CSV = 1_000_000
 POOLED = ("all", "")
 """What a row of several cells has for a factor."""
 Keys = Sequence[tuple[str, ...]]
+Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -28,23 +30,29 @@ class Shown:
     ends: tuple[str, str] | None = None
 
 
+Columns = Mapping[str, str | Shown]
+"""The columns to show, with their titles."""
+
+
 def data_table(
     name: str,
     title: str,
     frame: pd.DataFrame,
     source: str,
     *,
-    shown: Mapping[str, str | Shown] | None = None,
+    shown: Columns | None = None,
     keys: Keys | None = None,
     words: Sequence[str] = (),
     folded: bool = False,
 ) -> DataTable:
-    """Return a table with the columns `shown` that it has (default: all), and a column of keys.
+    """Return a table with the columns `shown` that say something (default: all), and a column of keys.
 
     keys: of the results that each row is from. The CSV has every row and column in full precision, and the
     keys, or the source's where none are given.
     """
-    chosen = {column: _shown(how) for column, how in (shown or _all(frame)).items() if column in frame}
+    chosen = {name: _shown(how) for name, how in (shown or _all(frame)).items() if name in frame}
+    if shown is not None:
+        chosen = {name: how for name, how in chosen.items() if _is_told(frame[name])}
     rows = frame.head(MAX_ROWS)
     cells = [[_cell(row, column, how) for column, how in chosen.items()] for row in rows.to_dict("records")]
     columns = [Column(how.title, _is_numeric(frame[column])) for column, how in chosen.items()]
@@ -96,7 +104,7 @@ def all_tables(inputs: ReportInputs) -> list[DataTable]:
     ]
 
 
-def _fits(point: Point, row: Mapping[str, object], method: str) -> bool:
+def _fits(point: Point, row: Row, method: str) -> bool:
     if method in row and str(row[method]) not in (*point.methods, *POOLED):
         return False
     return all(
@@ -114,11 +122,16 @@ def _shown(how: str | Shown) -> Shown:
     return how if isinstance(how, Shown) else Shown(how)
 
 
+def _is_told(column: pd.Series) -> bool:
+    """Say whether a column has a value anywhere; "" is none."""
+    return bool((column.notna() & (column.astype(str) != "")).any()) or column.empty
+
+
 def _is_numeric(column: pd.Series) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
-def _cell(row: Mapping[str, object], column: str, how: Shown) -> Cell:
+def _cell(row: Row, column: str, how: Shown) -> Cell:
     value = row[column]
     if isinstance(value, (list, tuple, np.ndarray)):
         return Cell(" ".join(map(str, value)))
@@ -130,7 +143,7 @@ def _cell(row: Mapping[str, object], column: str, how: Shown) -> Cell:
         return Cell(_whole(int(value), column), str(int(value)))
     if isinstance(value, (float, np.floating)):
         return Cell(_number(row, float(value), column, how), repr(float(value)))
-    text = str(value)
+    text = str(value).replace(";", "; ") if column == "flags" else str(value)
     return Cell(text, "", (text,)) if column.endswith("_key") and text else Cell(text)
 
 
@@ -139,9 +152,9 @@ def _whole(value: int, column: str) -> str:
     return str(value) if plain else f"{value:,}".replace("-", "\N{MINUS SIGN}")
 
 
-def _number(row: Mapping[str, object], value: float, column: str, how: Shown) -> str:
+def _number(row: Row, value: float, column: str, how: Shown) -> str:
     if how.ends is not None:
-        low, high = (float(row.get(end, np.nan)) for end in how.ends)  # type: ignore[arg-type]
+        low, high = (float(row.get(end, np.nan)) for end in how.ends)
         return with_spread(value, low, high)
     return FORMATS.get(column, measured)(value)
 
@@ -156,7 +169,8 @@ def _count(value: float) -> str:
 
 FORMATS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(("p", "p_holm", "p_random", "p_t", "p_t_holm", "p_wilcoxon", "p_wilcoxon_holm"), p_cell),
-    **dict.fromkeys(("p_first",), share),
+    "p_first": share,
+    "dollars": lambda value: f"${value:,.2f}",
     **dict.fromkeys(("tie_share", "dead_share", "rce", "rce_median", "rce_large"), _part),
     **dict.fromkeys(
         ("n_states", "together", "alone", "ties", "insertion", "published", "sii_all", "sae_k"), _count

@@ -17,7 +17,7 @@ def measured(value: float) -> str:
     if size >= 999.5:
         words = f"{value:,.0f}"
     elif size >= 10:
-        words = f"{value:.3g}"
+        words = f"{value:#.3g}".rstrip(".")
     elif size == 0 or size >= SMALLEST:
         words = f"{value:.3f}"
     else:

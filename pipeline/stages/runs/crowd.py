@@ -1,12 +1,14 @@
 """Gather what W&B is told of a sweep of the crowd track."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pipeline.files import read_json
 from pipeline.report.crowd_runs import point_record, sweep_record
 from pipeline.report.tracking import PointRecord, SweepRecord
 from pipeline.stages.comparison import point_scores, read_comparison
+from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
 
 
@@ -29,4 +31,5 @@ def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[
         for point in config["points"]
     ]
     figure, n_points = folder / "comparison.png", {"points": len(points)}
-    return points, sweep_record(config["sweep"], folder.name, comparison, figure, n_points)
+    record = sweep_record(config["sweep"], folder.name, comparison, figure, n_points)
+    return points, replace(record, **published(inputs, "comparison"))

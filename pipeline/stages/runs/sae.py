@@ -9,6 +9,7 @@ import pandas as pd
 from pipeline.files import canonical
 from pipeline.report.sae_figures import FIGURES
 from pipeline.report.tracking import PointRecord, SweepRecord
+from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
 from pipeline.stages.sae_comparison import TABLES
 from pipeline.stages.sae_results import SaePoint, attribute_rows, gather_points, k_rows
@@ -28,7 +29,13 @@ def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[
     ]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
     return logged, SweepRecord(
-        config["sweep"], folder.name, tables, figures, _summary(tables), {"points": len(points)}
+        config["sweep"],
+        folder.name,
+        tables,
+        figures,
+        _summary(tables),
+        {"points": len(points)},
+        **published(inputs, "sae_comparison"),
     )
 
 
@@ -41,6 +48,7 @@ def _record(point: SaePoint, planned: Mapping[str, Any], row: Mapping[Any, Any])
         summary={name: value for name, value in row.items() if not str(name).endswith("_key")},
         tags=tags(planned),
         results=planned["results"],
+        references=tuple(point.folders[stage] for stage in sorted(point.folders)),
         history=point.table("sae", "curves"),
     )
 

@@ -9,6 +9,7 @@ import pandas as pd
 from pipeline.files import canonical
 from pipeline.report.tracking import PointRecord, SweepRecord
 from pipeline.report.vlm_figures import FIGURES
+from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
 from pipeline.stages.tables import read_table
 from pipeline.stages.vlm_comparison import TABLES
@@ -36,8 +37,9 @@ def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[
     points = gather_points(config["points"], inputs)
     logged = [_record(*pair, tables) for pair in zip(points, config["points"], strict=True)]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
-    told = {"points": len(points)}
-    return logged, SweepRecord(config["sweep"], folder.name, tables, figures, _summary(tables), told)
+    told, shared = {"points": len(points)}, published(inputs, "vlm_comparison")
+    name = config["sweep"]
+    return logged, SweepRecord(name, folder.name, tables, figures, _summary(tables), told, **shared)
 
 
 def _record(point: VlmPoint, planned: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> PointRecord:
@@ -52,6 +54,7 @@ def _record(point: VlmPoint, planned: Mapping[str, Any], tables: Mapping[str, pd
         summary={name: row[name] for name in MEANS if pd.notna(row[name])},
         tags=tags(planned),
         results=planned["results"],
+        references=tuple(point.folders[stage] for stage in sorted(point.folders)),
         history=_own(tables["curves"], point).groupby("share", as_index=False)[["ins", "del"]].mean(),
     )
 

@@ -52,7 +52,7 @@ def joined(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     """Return the values of some columns as one name; without columns, one name for all rows."""
     names = pd.Series("", index=table.index)
     for column in columns:
-        names = names + "\x1f" + table[column].astype(str)
+        names = names + "\x1f" + table[column].map(str)  # a null too has a name
     return names
 
 

@@ -1,0 +1,121 @@
+"""What a claim may say of a difference, of what it was measured on, and of a mixed model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Any
+
+import pandas as pd
+
+from pipeline.report.mixed_text import SENTENCES
+from pipeline.report.report_inputs import ReportInputs
+from pipeline.report.sections.section import Block
+from pipeline.report.sections.tables import Columns, Shown, data_table
+from pipeline.report.sections.wording import counted, is_shown, listed, measured, p_words, spread
+
+GROUPS = {"model": "model", "vlm": "model", "dataset": "dataset", "questions": "question set"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much one has more than another: its interval and p, NaN where unknown; how: the test in words."""
+
+    value: float
+    low: float = nan
+    high: float = nan
+    p: float = nan
+    how: str = ""
+
+    @property
+    def turned(self) -> "Difference":
+        """The same difference the other way round."""
+        return Difference(-self.value, -self.high, -self.low, self.p, self.how)
+
+    def is_shown(self, confidence: float) -> bool:
+        """Say whether it is above 0."""
+        return is_shown(self.low, self.high, self.p, confidence)
+
+    @property
+    def words(self) -> str:
+        """The interval and p in words: what is unknown is left out."""
+        test = "" if isnan(self.p) else "; ".join(filter(None, [p_words(self.p), self.how]))
+        told = [spread(self.low, self.high), test]
+        return "; ".join(filter(None, told)) or "no interval and no test"
+
+    @property
+    def text(self) -> str:
+        """The difference with its interval and p."""
+        return f"{measured(self.value)} ({self.words})"
+
+
+def mixed_difference(
+    mixed: pd.DataFrame, column: str, name: str, reference: str, **cell: str
+) -> Difference | None:
+    """Return what the sweep's mixed model says of one method over a reference; None where it says nothing.
+
+    mixed: as `pipeline.statistics.mixed.table.model_table` gives it, the chosen model first. cell: values of
+    the columns that keep models apart.
+    """
+    if mixed.empty or column not in mixed:
+        return None
+    fits = {column: name, "reference": reference, "model": str(mixed["model"].iloc[0]), **cell}
+    rows = mixed
+    for key, wanted in fits.items():
+        rows = rows[rows[key].astype(str) == wanted] if key in rows else rows
+    if len(rows) != 1 or pd.isna(rows["estimate"].iloc[0]):
+        return None
+    row: Mapping[Any, Any] = rows.iloc[0].to_dict()
+    value, low, high, p = (float(row.get(key, nan)) for key in ("estimate", "low", "high", "p_holm"))
+    return Difference(value, low, high, p, "mixed model")
+
+
+def mixed_block(inputs: ReportInputs, method: str, score: str) -> list[Block]:
+    """Return the table of the mixed models with their formulas and notes; nothing where there is none."""
+    mixed = inputs.table("mixed")
+    if mixed.empty:
+        return []
+    apart = [str(name) for name in mixed.columns[: list(mixed.columns).index("model")]]
+    shown: Columns = {
+        **{name: name for name in apart if len(set(mixed[name])) > 1},
+        "model": "mixed model",
+        method: method,
+        "reference": "over",
+        "estimate": Shown(f"{score} more (interval)", ("low", "high")),
+        "df": "df",
+        "p": "p",
+        "p_holm": "p (Holm)",
+    }
+    told = mixed[["model", "formula"]].drop_duplicates().itertuples(index=False, name=None)
+    words = [f"{model}: {formula}" for model, formula in told]
+    notes = [each for note in mixed["notes"] for each in SENTENCES.split(str(note)) if each]
+    words += [" ".join(dict.fromkeys(notes))] if notes else []
+    return [data_table("mixed_shown", "mixed model", mixed, inputs.key, shown=shown, words=words)]
+
+
+def over_reference(name: str, found: Difference, confidence: float, title: str) -> str:
+    """Say whether a method is above the reference; title: what it is in words."""
+    if found.is_shown(confidence):
+        return f"{name} is {found.text} above {title}."
+    if found.turned.is_shown(confidence):
+        return f"{name} is {found.turned.text} below {title}."
+    return f"It is not shown that {name} is above {title}: the difference is {found.text}."
+
+
+def scope(frame: pd.DataFrame, factors: Sequence[str]) -> str:
+    """Say of how many models and data sets a table is, and that others are not spoken for."""
+    told, lone = [], []
+    for factor in factors:
+        noun = GROUPS.get(factor)
+        values = [] if noun is None or factor not in frame else sorted(_values(frame[factor]))
+        if not values or noun is None:
+            continue
+        told.append(f"one {noun} ({values[0]})" if len(values) == 1 else counted(len(values), noun))
+        lone += [noun] if len(values) == 1 else []
+    if not told:
+        return ""
+    rest = f"; it says nothing of another {listed(lone).replace(' and ', ' or ')}" if lone else ""
+    return f"This is about {listed(told)}{rest}."
+
+
+def _values(column: pd.Series) -> set[str]:
+    return {str(value) for value in column} - {"", "all"}
