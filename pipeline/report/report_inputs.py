@@ -29,11 +29,6 @@ class Point:
     settings: Mapping[str, Any]
 
     @property
-    def title(self) -> str:
-        """The point in words: its factors, its explainer and what varies of it."""
-        return " ".join(filter(None, [*map(str, self.factors.values()), self.method]))
-
-    @property
     def method(self) -> str:
         """The explainer with its variant, "" without one."""
         return _with_variant(self.explainer, self.variant)

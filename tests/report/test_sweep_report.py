@@ -19,7 +19,7 @@ from pipeline.report.report_inputs import Point
 from pipeline.report.sections import crowd, sae, vlm
 from pipeline.report.sections.findings import Difference, mixed_difference, over_reference, scope
 from pipeline.report.sections.registry import NAMES
-from pipeline.report.sections.settings import settings_section, varying_keys
+from pipeline.report.sections.settings import own_keys, points_table, settings_section, titles, varying_keys
 from pipeline.report.sections.tables import MAX_ROWS, Shown, data_table, keys_of_rows
 from pipeline.report.sections.wording import MINUS, is_shown, measured, p_words, share
 from pipeline.report.sweep_report import ReportInputs, sweep_report
@@ -409,6 +409,18 @@ def test_settings_that_vary_are_told_apart_from_those_that_all_points_share() ->
     ]
     assert [column.title for column in table.columns] == ["explainer", "explainer.top", "from"]  # type: ignore[union-attr]
     assert varying_keys([{"a": "1", "b": "2"}, {"a": "1"}]) == ["b"]
+
+
+def test_a_point_is_named_by_what_is_its_own_and_has_the_key_that_tells_it_apart() -> None:
+    def planned(variant: str, k: str, **keys: str) -> Point:
+        return Point({"dataset": "shapes", "sae": variant, "sae.k": k}, "", "", "", keys, {})
+
+    points = [planned("topk", "16", sae="k1", probe="k9"), planned("jumprelu", "None", sae="k2", probe="k9")]
+    assert titles(points) == ["topk, sae.k 16", "jumprelu"]
+    assert titles(points[:1]) == ["shapes, topk, sae.k 16"]
+    assert own_keys(points) == [("k1",), ("k2",)]
+    assert own_keys(points[:1]) == [("k9",)]
+    assert list(points_table(points, [{}, {}], [])["sae.k"]) == ["16", ""]
 
 
 # charts

@@ -11,7 +11,8 @@ from pipeline.report.sections.section import Section, SetPoint, Setting, Setting
 from pipeline.report.sections.tables import data_table
 from pipeline.report.sections.wording import counted
 
-NOWHERE = ""
+NOWHERE, NONE = "", "None"
+"""What a point does not have: as shown, and as a factor says it."""
 
 
 def settings_section(inputs: ReportInputs) -> Section:
@@ -26,13 +27,14 @@ def settings_section(inputs: ReportInputs) -> Section:
         "points",
         points_table(points, flat, varying),
         inputs.key,
-        keys=[_last_key(point) for point in points],
+        keys=own_keys(points),
         words=(
-            "What is the same for all points has no column; from: the last result that is the point's own.",
+            "What is the same for all points has no column; from: the last result that tells most points apart.",
         ),
     )
     shared = tuple(Setting(key, value, False) for key, value in _of_all(flat).items())
-    own = tuple(_set_point(point, values, varying) for point, values in zip(points, flat, strict=True))
+    told = zip(points, titles(points), flat, strict=True)
+    own = tuple(_set_point(point, title, values, varying) for point, title, values in told)
     words = f"{counted(len(points), 'point')}. Settings that are not the same for all points are marked."
     return Section("points", "Points and settings", (words,), (table, Settings(shared, own)))
 
@@ -48,7 +50,7 @@ def points_table(
 ) -> pd.DataFrame:
     """Return a row a point: factors and explainer that vary (all if none does), and settings of all."""
     rows = [{**p.factors, **({"explainer": p.method} if p.method else {})} for p in points]
-    frame = pd.DataFrame(rows).fillna(NOWHERE)
+    frame = pd.DataFrame(rows).fillna(NOWHERE).replace(NONE, NOWHERE)
     differ = [str(name) for name in frame.columns if len(set(frame[name])) > 1]
     frame = frame[differ or list(frame.columns)]
     told = {key: [values[key] for values in flat] for key in varying if all(key in v for v in flat)}
@@ -57,9 +59,9 @@ def points_table(
     return frame.assign(**new)
 
 
-def _set_point(point: Point, values: Mapping[str, str], varying: Sequence[str]) -> SetPoint:
+def _set_point(point: Point, title: str, values: Mapping[str, str], varying: Sequence[str]) -> SetPoint:
     own = tuple(Setting(key, values[key], True) for key in varying if key in values)
-    return SetPoint(point.title or "the point", point.overrides, tuple(point.keys.items()), own)
+    return SetPoint(title, point.overrides, tuple(point.keys.items()), own)
 
 
 def _of_all(flat: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -67,9 +69,36 @@ def _of_all(flat: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {key: value for key, value in first.items() if all(o.get(key) == value for o in others)}
 
 
-def _last_key(point: Point) -> tuple[str, ...]:
-    own = [key for stage, key in point.keys.items() if "comparison" not in stage and stage != "tracking"]
-    return tuple(own[-1:])
+def own_keys(points: Sequence[Point]) -> list[tuple[str, ...]]:
+    """Return each point's key in the stage that tells most points apart, the last of equal ones."""
+    stages = list(dict.fromkeys(stage for point in points for stage in point.keys))
+    if not stages:
+        return [() for _ in points]
+    n_keys = {stage: len({point.keys.get(stage) for point in points}) for stage in stages}
+    best = max(reversed(stages), key=lambda stage: n_keys[stage])
+    return [(point.keys[best],) if best in point.keys else () for point in points]
+
+
+def titles(points: Sequence[Point]) -> list[str]:
+    """Return each point in words: the factors that are not the same for all, numbers with their name."""
+    names = list(dict.fromkeys(name for point in points for name in point.factors))
+    differ = [name for name in names if len({point.factors.get(name) for point in points}) > 1]
+    shown = differ or ([] if any(point.method for point in points) else names)
+    return [_title(point, shown) for point in points]
+
+
+def _title(point: Point, shown: Sequence[str]) -> str:
+    values = {name: point.factors.get(name, NONE) for name in shown}
+    words = [_named(name, value) for name, value in values.items() if value not in (NONE, NOWHERE)]
+    return ", ".join(filter(None, [*words, point.method])) or "the point"
+
+
+def _named(name: str, value: str) -> str:
+    try:
+        float(value)
+    except ValueError:
+        return value
+    return f"{name} {value}"
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
