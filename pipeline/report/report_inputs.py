@@ -48,9 +48,9 @@ class ReportInputs:
     track: "crowd", "sae" or "vlm". key: of the comparison that made the tables. tables and figures (SVG): by
     name, as the comparison writes them; an absent one is said to be absent. facts: its facts.json. points:
     dicts with `factors`, and where they exist `explainer`, `variant`, `overrides` (text or words) and `keys`
-    (by stage). settings: each point's resolved config in the same order, or none at all. gallery: images of
-    units (factors, unit, kind "top" or "random", rank, image_id, activation, jpeg). sheets: of samples.
-    notes: sentences for the reader.
+    (by stage); without `explainer` the settings name it. settings: each point's resolved config in the same
+    order, or none at all. gallery: images of units (the factors, unit, kind "top" or "random", rank,
+    image_id, activation, jpeg). sheets: of samples. notes: sentences for the reader.
     """
 
     track: str
@@ -90,13 +90,15 @@ class ReportInputs:
 
 def _point(row: Mapping[str, Any], settings: Mapping[str, Any]) -> Point:
     overrides = row.get("overrides") or ""
+    told = settings or row.get("settings") or {}
+    of_explainer = told.get("explainer") or {}
     return Point(
         factors={str(name): str(value) for name, value in (row.get("factors") or {}).items()},
-        explainer=str(row.get("explainer") or ""),
+        explainer=str(row.get("explainer") or of_explainer.get("method") or of_explainer.get("name") or ""),
         variant=str(row.get("variant") or ""),
         overrides=overrides if isinstance(overrides, str) else " ".join(map(str, overrides)),
         keys={str(stage): str(key) for stage, key in (row.get("keys") or {}).items() if key},
-        settings=settings or row.get("settings") or {},
+        settings=told,
     )
 
 

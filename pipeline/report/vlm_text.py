@@ -51,6 +51,8 @@ FLAGS = {
 }
 SHOWN = ("missing", "common_samples_only")
 """Flags that columns of the ranking say."""
+FEW = 5
+"""Samples below which nothing is said of how F orders their explainers."""
 WIDE = 3
 """Strata of more answers than this are shown without intervals."""
 """Letters a line of notes."""
@@ -381,6 +383,8 @@ def _finding(rows: pd.DataFrame, title: str) -> list[str]:
 
 
 def _sign(row: pd.Series) -> str:
+    if row["n"] < FEW:
+        return f"{_counted(int(row['n']), 'sample')} with an order to compare, too few to say"
     if row["low"] > 0:
         return "F orders a sample's explainers as it does, more than by chance"
     if row["high"] < 0:

@@ -42,8 +42,10 @@ def run(config: dict[str, Any], inputs: dict[str, Any], output: Path) -> list[st
 
 
 def _planned(point: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: point[name] for name in ("factors", "variant", "explainer") if name in point}
-    return {**told, "keys": point["results"]}
+    told = {name: point[name] for name in ("factors", "variant")}
+    choices = point["choices"]
+    explainer = choices.get("attribution") or choices.get("explainer") or ""
+    return {**told, "explainer": explainer, "keys": point["results"]}
 
 
 def _gallery(points: Points, folders: Sequence[Path]) -> pd.DataFrame | None:

@@ -18,6 +18,7 @@ from pipeline.report.interactive import ranking_chart, scatter_chart
 from pipeline.report.report_inputs import Point
 from pipeline.report.sections import crowd, sae, vlm
 from pipeline.report.sections.findings import Difference, mixed_difference, over_reference, scope
+from pipeline.report.sections.gallery import gallery_section
 from pipeline.report.sections.registry import NAMES
 from pipeline.report.sections.settings import own_keys, points_table, settings_section, titles, varying_keys
 from pipeline.report.sections.tables import MAX_ROWS, Shown, data_table, keys_of_rows
@@ -505,6 +506,28 @@ def test_units_show_their_images_and_the_methods_texts_highest_first(crowd_page:
     assert images[0]["alt"] == "most active image top-0-1"
     unit = page.text[page.text.index("Unit 1 Most active") :]
     assert unit.index("dissect text 1") < unit.index("csv text 1") < unit.index("random text 1")
+
+
+def test_a_unit_has_the_texts_of_its_own_layer_by_every_way_of_judging() -> None:
+    parts = [("crowd", "l1", 0.5), ("oracle", "l1", 0.9), ("crowd", "l2", 0.1)]
+    scores = pd.concat(
+        [crowd_scores({"csv": level}, 2, 0).assign(scoring=how, layer=layer) for how, layer, level in parts]
+    )
+    pictures = gallery(units=(0,))
+    both = pd.concat([pictures.assign(layer=layer, scoring="crowd") for layer in ("l1", "l2")])
+    last = both[[*(name for name in both if name != "layer"), "layer"]]
+    (shown,) = gallery_section(crowd_inputs(scores, gallery=last)).blocks
+    units = shown.units  # type: ignore[union-attr]
+    assert [unit.title for unit in units] == ["Unit 0 · l1", "Unit 0 · l2"]
+    found = [[(each.method, each.score[:5], each.first) for each in unit.opinions] for unit in units]
+    assert found[0] == [("csv · oracle", "0.900", True), ("csv · crowd", "0.500", False)]
+    assert found[1] == [("csv", "0.100", True)]
+
+
+def test_a_point_that_no_explainer_is_told_of_is_named_by_its_settings() -> None:
+    inputs = crowd_inputs(crowd_scores(FAR))
+    nameless = [{**row, "explainer": ""} for row in inputs.points]
+    assert [p.method for p in replace(inputs, points=nameless).planned] == ["dissect", "csv", "random"]
 
 
 @pytest.mark.parametrize("track", NAMES)

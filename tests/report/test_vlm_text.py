@@ -369,3 +369,12 @@ def test_an_explainer_that_failed_everywhere_is_a_row_of_dashes() -> None:
 def test_what_rounds_to_zero_has_no_sign() -> None:
     scores = scored().assign(f=lambda t: -1e-5 * (1 + t.index % 3))
     assert not any("-0.000" in line for line in lines(tables_of(scores)))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_of_few_samples_nothing_is_said_of_how_f_orders_their_explainers(n: int) -> None:
+    """One sample has an interval of no width, which is no evidence."""
+    scores = scored(n=n)
+    text = " ".join(lines(tables_of(scores, exact(scores))))
+    assert "with an order to compare, too few to say" in text
+    assert "more than by chance" not in text and "against it" not in text

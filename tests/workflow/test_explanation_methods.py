@@ -113,7 +113,7 @@ CHANGES = [
     ([], {}),
     (["explainer_scorer.seed=6"], {"explainer_scorer": 1, "explainer_embeddings": 1, **following(4)}),
     (["explainer_scorer.calibration.split=train"], following(2)),
-    (["sae.seed=1"], {"sae": 1, "latents": 1, "units": 1, **following(5)}),
+    (["sae.seed=1"], {"sae": 1, "latents": 1, "units": 1, "gallery": 1, **following(5)}),
 ]
 
 

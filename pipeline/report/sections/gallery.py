@@ -9,6 +9,7 @@ import pandas as pd
 from pipeline.report.report_inputs import ReportInputs
 from pipeline.report.sections.section import Gallery, Opinion, Section, Shot, Unit
 from pipeline.report.sections.wording import MISSING, counted, measured, with_spread
+from pipeline.statistics.cells import identity_factors
 
 KINDS = {"top": "Most active", "random": "Random"}
 MAX_BYTES = 6_000_000
@@ -22,7 +23,7 @@ def gallery_section(inputs: ReportInputs) -> Section:
     table = inputs.gallery
     if table is None or table.empty:
         return Section(ANCHOR, TITLE, ("No pictures of units were kept for this report.",))
-    factors = [str(name) for name in table.columns[: list(table.columns).index("unit")]]
+    factors = [name for name in identity_factors(inputs.factors) if name in table]
     shown = [name for name in factors if len(set(table[name])) > 1]
     units: list[Unit] = []
     size = 0
@@ -32,7 +33,8 @@ def gallery_section(inputs: ReportInputs) -> Section:
         if units and size > MAX_BYTES:
             break
         place = dict(zip([*factors, "unit"], key, strict=True))
-        units.append(_unit(place, shown, rows, inputs.table("scores")))
+        opinions = _opinions(place, inputs.table("scores"), inputs.factors)
+        units.append(_unit(place, shown, rows, opinions))
     left = len(groups) - len(units)
     words = [
         f"{counted(len(units), 'unit')}: images that activate each most, random ones, and methods' texts."
@@ -42,7 +44,7 @@ def gallery_section(inputs: ReportInputs) -> Section:
 
 
 def _unit(
-    place: Mapping[str, object], shown: Sequence[str], rows: pd.DataFrame, scores: pd.DataFrame
+    place: Mapping[str, object], shown: Sequence[str], rows: pd.DataFrame, opinions: tuple[Opinion, ...]
 ) -> Unit:
     title = " ".join(["Unit", str(place["unit"]), *(f"· {place[name]}" for name in shown)])
     groups = tuple(
@@ -50,7 +52,7 @@ def _unit(
         for kind in KINDS
         if len(own := rows[rows["kind"] == kind].sort_values("rank", kind="stable"))
     )
-    return Unit(title, groups, _opinions(place, scores))
+    return Unit(title, groups, opinions)
 
 
 def _shot(row: Row) -> Shot:
@@ -59,19 +61,19 @@ def _shot(row: Row) -> Shot:
     return Shot(str(row["image_id"]), data, measured(float(row["activation"])))
 
 
-def _opinions(place: Mapping[str, object], scores: pd.DataFrame) -> tuple[Opinion, ...]:
-    """Return the scored texts of a unit, highest first, equal ones by method."""
+def _opinions(
+    place: Mapping[str, object], scores: pd.DataFrame, factors: Sequence[str]
+) -> tuple[Opinion, ...]:
+    """Return the scored texts of a unit, highest first, equal ones by method; how they were judged varies."""
     if scores.empty:
         return ()
-    own = scores[scores["unit"].astype(str) == str(place["unit"])]
+    own = scores
     for name, value in place.items():
-        if name in own and name != "unit":
-            own = own[own[name].astype(str) == str(value)]
-    by = [name for name in ("scoring",) if name in own]
+        own = own[own[name].astype(str) == str(value)] if name in own else own
+    by = [name for name in factors if name in own and name not in place and len(set(own[name])) > 1]
     own = own.sort_values(["estimate", "method"], ascending=[False, True], kind="stable", na_position="last")
-    return tuple(
-        _opinion(row, by, row["estimate"] == own["estimate"].max()) for row in own.to_dict("records")
-    )
+    best = own["estimate"].max()
+    return tuple(_opinion(row, by, row["estimate"] == best) for row in own.to_dict("records"))
 
 
 def _opinion(row: Row, by: Sequence[str], first: bool) -> Opinion:

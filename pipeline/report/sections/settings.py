@@ -29,7 +29,7 @@ def settings_section(inputs: ReportInputs) -> Section:
         inputs.key,
         keys=own_keys(points),
         words=(
-            "What is the same for all points has no column; from: the last result that tells most points apart.",
+            "What is the same for all points has no column; from: the result that tells most of them apart.",
         ),
     )
     shared = tuple(Setting(key, value, False) for key, value in _of_all(flat).items())

@@ -295,7 +295,7 @@ def _samples(inputs: ReportInputs) -> Section:
         return Section("samples", "Samples", ("No sheets of samples were kept for this report.",))
     shown = tuple(inputs.sheets[:N_SHEETS])
     n_all = len(inputs.table("samples")) or len(inputs.sheets)
-    words = f"The first {len(shown)} of {counted(n_all, 'sample')}; samples.html beside this page has more."
+    words = f"The first {len(shown)} of {counted(n_all, 'sample')}; the pages of samples have more."
     return Section("samples", "Samples", (words,), (Samples(shown),))
 
 
