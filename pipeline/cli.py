@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pipeline.attribute_command import attributes
+from pipeline.completion import Overrides
 from pipeline.config_command import config, print_resolved
 from pipeline.errors import AssayError
 from pipeline.inspect_command import inspect
@@ -40,7 +41,7 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("overrides", nargs=-1, required=True)
+@click.argument("overrides", nargs=-1, required=True, type=Overrides())
 @click.option(
     "--cores", type=click.IntRange(min=1), default=None, help="Jobs at once (default: the profile's)."
 )
@@ -59,7 +60,7 @@ def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: s
 
 
 @cli.command()
-@click.argument("overrides", nargs=-1, required=True)
+@click.argument("overrides", nargs=-1, required=True, type=Overrides())
 @click.option("--json", "as_json", is_flag=True, help="Print counts per stage as JSON.")
 def plan(overrides: tuple[str, ...], as_json: bool) -> None:
     """Show per stage what is fresh, stale (and why), missing or waiting; run nothing."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.completion import Overrides
 from pipeline.errors import AssayError
 from pipeline.plan.project import find_project
 
@@ -12,7 +13,7 @@ BEFORE = ("report", "tracking")
 
 
 @click.command()
-@click.argument("overrides", nargs=-1, required=True)
+@click.argument("overrides", nargs=-1, required=True, type=Overrides())
 @click.option("--open", "open_it", is_flag=True, help="Open the page in the browser.")
 def report(overrides: tuple[str, ...], open_it: bool) -> None:
     """Say where the report of a finished sweep is: assay report sweep=NAME [key=value ...]."""

@@ -135,7 +135,10 @@ def explain(job: Job, store: Store) -> str | None:
     differences = [
         found
         for key in store.keys(job.stage)
-        if key != job.key and (meta := store.meta(job.stage, key)) and (found := differ(job, meta))
+        if key != job.key
+        and (meta := store.meta(job.stage, key))
+        and meta["slice"].get("sweep") == job.slice.get("sweep")  # another sweep's report is no relative
+        and (found := differ(job, meta))
     ]
     if not differences:
         return None

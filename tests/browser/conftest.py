@@ -23,6 +23,7 @@ from pipeline.rating.store import Store
 from pipeline.study.asked import input_id
 from pipeline.study.frozen import FrozenStudy
 from pipeline.study.settings import StudySettings, write_settings
+from tests.browser.running import RUNNING
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -132,7 +133,13 @@ class Window:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """Chromium, or a skip; with ASSAY_REQUIRE_BROWSER=1 a failure."""
+    """Chromium, or a skip; with ASSAY_REQUIRE_BROWSER=1 a failure.
+
+    A module that imports this fixture has one of its own, which takes the browser that is there.
+    """
+    if RUNNING:
+        yield RUNNING[0]
+        return
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -141,7 +148,9 @@ def chromium() -> Iterator[Any]:
         _absent(f"{CHROMIUM} is not there")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(ARGUMENTS))
+        RUNNING.append(browser)
         yield browser
+        RUNNING.clear()
         browser.close()
 
 

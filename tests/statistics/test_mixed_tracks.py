@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pipeline.statistics import crowd_mixed, sae_mixed
-from pipeline.statistics.mixed.table import ASIDE, COLUMNS, model_table
+from pipeline.statistics.mixed.table import ASIDE, COLUMNS, SIGNS, model_table
 
 METHODS = {"random": 0.0, "clip": 0.2, "by_hand": 0.5}
 
@@ -42,7 +42,7 @@ def test_estimates_are_differences_from_random_and_units_are_of_their_layer() ->
     for name in ("clip", "by_hand"):
         assert first.loc[name, "estimate"] == pytest.approx(means[name] - means["random"])
         assert first.loc[name, "p_holm"] < 1e-6
-    assert list(found.columns) == ["model", "method", "reference", *COLUMNS, *ASIDE]
+    assert list(found.columns) == ["model", "method", "reference", *COLUMNS, *SIGNS, *ASIDE]
     assert "(1|place)" in first["formula"].iloc[0] and "(1|place:method)" in first["formula"].iloc[0]
     # Units of two layers with one number are two units: within units nothing but noise is left.
     assert first["std_error"].max() < 0.01
@@ -116,6 +116,31 @@ def test_an_sae_from_a_file_has_no_seed_and_is_a_training_all_the_same() -> None
     file = table[table["variant"] == "topk"].assign(variant="file", seed=np.nan)
     found = sae_mixed.mixed_table(pd.concat([table, file], ignore_index=True), FACTORS)
     assert "file" in set(found["variant"])
+
+
+def test_the_sign_test_counts_cells_and_only_those_that_differ() -> None:
+    """Six SAEs a variant: better than frozen in all six is p = 2 / 2^6, in five of six 2 x 7 / 2^6."""
+    cells = pd.DataFrame(
+        [
+            {"sample": f"s{s}", "run": f"r{run}", "method": name, "f": level + run + s}
+            for run in range(6)
+            for s in range(3)
+            for name, level in (
+                ("frozen", 0.0),
+                ("all", 0.1),
+                ("most", -0.1 if run == 0 else 0.1),
+                ("equal", 0.0),
+            )
+        ]
+    )
+    found = model_table(
+        cells, score="f", method="method", sample="sample", groups={"run": "run"}, references=("frozen",)
+    ).drop_duplicates("method")
+    signs = found.set_index("method")[list(SIGNS)]
+    assert found["notes"].str.contains("nothing is left to test with").any()  # the scores have no noise
+    assert tuple(signs.loc["all"]) == (6, 6, pytest.approx(2 / 64))
+    assert tuple(signs.loc["most"]) == (6, 5, pytest.approx(14 / 64))
+    assert tuple(signs.loc["equal"])[:2] == (0, 0) and np.isnan(signs.loc["equal", "p_sign"])
 
 
 def test_a_variant_that_is_unknown_is_refused() -> None:

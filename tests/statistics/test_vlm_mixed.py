@@ -7,7 +7,7 @@ import pytest
 from pipeline.errors import AssayError
 from pipeline.statistics import fit
 from pipeline.statistics.mixed.defaults import VARIANTS
-from pipeline.statistics.mixed.table import ADVICE, ASIDE, COLUMNS
+from pipeline.statistics.mixed.table import ADVICE, ASIDE, COLUMNS, SIGNS
 from pipeline.statistics.vlm_mixed import mixed_table
 from tests.statistics.test_mixed_tables import scores
 
@@ -49,7 +49,7 @@ def test_estimates_are_differences_from_random_highest_first() -> None:
     expected = (means - means["random"]).drop("random").sort_values(ascending=False)
     assert list(found["explainer"]) == list(expected.index)
     assert list(found["estimate"]) == pytest.approx(list(expected))
-    assert list(found.columns) == ["model", "explainer", "reference", *COLUMNS, *ASIDE]
+    assert list(found.columns) == ["model", "explainer", "reference", *COLUMNS, *SIGNS, *ASIDE]
     assert set(found["reference"]) == {"random"}
 
 

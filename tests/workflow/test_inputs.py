@@ -60,7 +60,7 @@ def folder(folder_built, tmp_path):
     return TinyProject(target)
 
 
-AFTER_LABELS = {"labels": 1, "explanations": 1, "scoring": 1, "comparison": 1}
+AFTER_LABELS = {"labels": 1, "explanations": 1, "scoring": 1, "comparison": 1, "report": 1}
 
 
 def test_an_edited_concepts_file_leaves_activations_alone(folder):
@@ -78,6 +78,7 @@ def test_an_edited_image_reruns_everything(folder):
         "splits": 1,
         "activations": 1,
         "units": 1,
+        "gallery": 1,
     }
 
 

@@ -100,6 +100,11 @@ def test_a_changed_setting_reruns_exactly_its_stage_and_what_follows(
     assert built_vlm.to_run(*overrides, sweep="tiny_vlm") == expected
 
 
+def test_the_report_of_another_sweep_is_no_relative_of_this_ones(built_vlm: TinyProject) -> None:
+    counts = built_vlm.prepare(sweep="light").status.counts()
+    assert counts["report"] == {"total": 1, "fresh": 0, "stale": 0, "missing": 1, "waiting": 0}
+
+
 def test_one_more_explainer_runs_its_own_jobs_alone(built_vlm: TinyProject) -> None:
     added = "attribution=occlusion,rollout,random,inverted_occlusion,tam"
     expected = {"attributions": 1, "synergy": 1, "sii": 3, **END}

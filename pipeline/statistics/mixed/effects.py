@@ -59,9 +59,9 @@ def effects_of(point: Point, unknown: Floats, kept: Codes, scale: float) -> Effe
     at = np.append(free, len(point.ratios))
     gradients = [scale**2 * v * point.slopes[i] for i in free]
     return Effects(
-        coefficients=scale * _placed(point.coefficients, kept, n_columns),
-        covariance=_placed(scale**2 * v * point.spread, kept, n_columns),
-        gradients=np.array([_placed(one, kept, n_columns) for one in [*gradients, scale**2 * point.spread]]),
+        coefficients=scale * placed(point.coefficients, kept, n_columns),
+        covariance=placed(scale**2 * v * point.spread, kept, n_columns),
+        gradients=np.array([placed(one, kept, n_columns) for one in [*gradients, scale**2 * point.spread]]),
         parameters=_inverse(point.variance_hessian[np.ix_(at, at)]),
         unknown=unknown,
     )
@@ -92,7 +92,8 @@ def unknown_directions(gram: Floats) -> Floats:
     return np.asarray(vectors[:, values <= UNTOLD * max(values.max(initial=0), 1)], dtype=np.float64)
 
 
-def _placed(values: Floats, kept: Codes, n_columns: int) -> Floats:
+def placed(values: Floats, kept: Codes, n_columns: int) -> Floats:
+    """Return values of the kept columns (n,) or (n, n) among all n_columns, 0 elsewhere."""
     full = np.zeros((n_columns,) * values.ndim)
     full[np.ix_(*(kept,) * values.ndim)] = values
     return full

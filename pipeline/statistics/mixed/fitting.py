@@ -16,6 +16,7 @@ from pipeline.statistics.mixed.effects import (
     Effects,
     effects_of,
     independent,
+    placed,
     unknown_directions,
     untested,
 )
@@ -138,10 +139,12 @@ def _solved(design: Design) -> tuple[Effects, _Solution | None, list[str]]:
     y = (design.y - center) / scale
     problem = problem_of(design, design.columns[:, kept], y)
     point, converged = minimise(problem, np.full(len(design.random), START))
+    if point.residual_variance < NO_RESIDUAL:
+        coefficients = scale * placed(point.coefficients, kept, len(design.terms))
+        coefficients[0] += center
+        return untested(coefficients, unknown), None, [NOTHING_LEFT]
     effects = effects_of(point, unknown, kept, scale)
     effects.coefficients[0] += center
-    if point.residual_variance < NO_RESIDUAL:
-        return untested(effects.coefficients, unknown), None, [NOTHING_LEFT]
     solution = _Solution(point, scale, converged)
     return effects, solution, _notes(design, solution, len(design.terms) - len(kept))
 

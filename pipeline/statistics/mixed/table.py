@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from pipeline.errors import AssayError
+from pipeline.statistics.cells import NEGLIGIBLE
 from pipeline.statistics.mixed.defaults import VARIANTS, Chosen, formula_for
 from pipeline.statistics.mixed.fitting import Fit, fit
 
 PAPER = "paper"
 COLUMNS = ("estimate", "std_error", "df", "t", "p", "p_holm", "low", "high")
+SIGNS = ("n_cells", "n_above", "p_sign")
 ASIDE = ("formula", "same_as_paper", "singular", "notes")
 ADVICE = "; it can be a fixed factor instead (stats=fixed)"
 
@@ -30,7 +33,9 @@ def model_table(
     """Return each method's score over the reference's, highest first, by the model of a variant.
 
     scores: one row a score, with columns method, sample (whose names are unique over the groups), and the
-    groups (column to its name in words). Columns: apart, model, method, reference, `COLUMNS`, `ASIDE`.
+    groups (column to its name in words). Columns: apart, model, method, reference, `COLUMNS`, `SIGNS`,
+    `ASIDE`. n_above: of the n_cells (combinations of groups) in which the mean over common samples differs
+    from the reference's, those where it is higher; p_sign: the exact two-sided sign test, null without any.
     reference: the first of `references` that is a method here, else the method of the highest mean. p_holm:
     over the methods of one model. same_as_paper: the formula is that of "paper"; else its rows come after.
     Each combination of `apart` has models of its own; one method alone has no row. A null score is left out
@@ -38,7 +43,7 @@ def model_table(
     """
     if variant not in VARIANTS:
         raise AssayError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
-    columns = [*apart, "model", method, "reference", *COLUMNS, *ASIDE]
+    columns = [*apart, "model", method, "reference", *COLUMNS, *SIGNS, *ASIDE]
     found = [
         table.assign(**{name: rows[name].iloc[0] for name in apart})
         for _, rows in scores.groupby(joined(scores, apart), sort=True)
@@ -78,9 +83,9 @@ def _models(
         found = _fit(rows, chosen[model], there, confidence)
         notes = [*_left_out(rows[np.isfinite(rows[score])], groups, chosen[model].notes)]
         notes += [_advised(note, variant) for note in found.notes]
-        tables.append(
-            _rows(found, method).assign(model=model, formula=chosen[model].formula, notes=" ".join(notes))
-        )
+        signs = _signs(rows, score, method, sample, groups, str(found.reference))
+        table = _rows(found, method).merge(signs, on=method, how="left")
+        tables.append(table.assign(model=model, formula=chosen[model].formula, notes=" ".join(notes)))
     return [table.assign(same_as_paper=same or table["model"].eq(PAPER)) for table in tables]
 
 
@@ -98,6 +103,23 @@ def _rows(found: Fit, method: str) -> pd.DataFrame:
     table = found.against_reference().rename(columns=named)
     ordered = table.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
     return ordered.assign(singular=found.singular)
+
+
+def _signs(
+    rows: pd.DataFrame, score: str, method: str, sample: str, groups: Mapping[str, str], reference: str
+) -> pd.DataFrame:
+    """Return `SIGNS` of each method: in how many cells its mean lies above the reference's."""
+    named = rows.assign(cell=joined(rows, [*groups]))
+    means = named.pivot_table(
+        values=score, index=["cell", sample], columns=method, aggfunc="mean", dropna=False
+    )
+    over = means.sub(means[reference], axis=0).groupby("cell").mean()
+    n_cells, n_above = (over.abs() > NEGLIGIBLE).sum(), (over > NEGLIGIBLE).sum()
+    counts = zip(n_above, n_cells, strict=True)
+    p = [stats.binomtest(int(a), int(n)).pvalue if n else np.nan for a, n in counts]
+    return pd.DataFrame(
+        {method: over.columns, "n_cells": n_cells.to_numpy(), "n_above": n_above.to_numpy(), "p_sign": p}
+    )
 
 
 def _left_out(scored: pd.DataFrame, groups: Mapping[str, str], notes: Sequence[str]) -> list[str]:
