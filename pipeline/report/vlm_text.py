@@ -9,7 +9,7 @@ import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
 from pipeline.report.mixed_text import mixed_text
-from pipeline.report.wording import estimates, number, p_value, percent, wrapped
+from pipeline.report.wording import error_level, estimates, number, p_value, percent, wrapped
 from pipeline.statistics.vlm_agreement import SHARE
 from pipeline.statistics.vlm_explainers import REFERENCE
 from pipeline.statistics.vlm_metrics import EXACT, METRICS
@@ -253,7 +253,7 @@ def _taus(taus: pd.DataFrame, factors: Sequence[str], confidence: float) -> str:
     """Return how each metric's ranking agrees with F's and with those of SII."""
     if taus.empty:
         return ""
-    alpha = 1 - confidence
+    alpha = error_level(confidence)
     parts = [
         f"{_title(key, factors)}\n{aligned(_tau_rows(own, alpha))}" for key, own in _cells(taus, factors)
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.errors import AssayError
@@ -309,6 +309,7 @@ def test_saes_without_any_score_are_not_ranked() -> None:
     high=st.one_of(st.just(nan), st.floats(-1, 1)),
     p=st.one_of(st.just(nan), st.floats(0, 1)),
 )
+@example(low=1.0, high=1.0, p=0.05)
 def test_a_difference_is_shown_by_an_interval_above_0_and_a_small_p_and_never_without_both(
     low: float, high: float, p: float
 ) -> None:

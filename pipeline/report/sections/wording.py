@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from math import isnan
 
+from pipeline.report.wording import error_level
+
 MISSING, MINUS = "-", "\N{MINUS SIGN}"
 ALPHA = 0.05
 SMALLEST = 0.0005
@@ -75,7 +77,7 @@ def listed(words: Sequence[str]) -> str:
 
 def is_shown(low: float, high: float, p: float, confidence: float) -> bool:
     """Say whether a difference is above 0 by its interval and its p value; an unknown one shows nothing."""
-    return low > 0 and high > 0 and p < 1 - confidence
+    return low > 0 and high > 0 and p < error_level(confidence)
 
 
 def _p(p: float) -> str:
