@@ -4,10 +4,28 @@ import sys
 
 from pipeline.plan.workflow import finish, plan_for
 from pipeline.plan.batches import uses_process
+from pipeline.plan.resources import Requests
 from pipeline.plan.stages import STAGES
 from pipeline.execution import run_batch
 
 PLAN = plan_for(config, dry_run=workflow.dryrun)
+REQUESTS = Requests(PLAN)
+
+
+def group(wildcards):
+    return REQUESTS[wildcards.batch].group
+
+
+def memory(wildcards, attempt):
+    return REQUESTS[wildcards.batch].memory_mb(attempt)
+
+
+def minutes(wildcards, attempt):
+    return REQUESTS[wildcards.batch].runtime(attempt)
+
+
+def gpu(wildcards):
+    return REQUESTS[wildcards.batch].gpu
 
 
 wildcard_constraints:
@@ -37,7 +55,13 @@ for stage in STAGES:
                 ],
             output:
                 f"{PLAN.folder}/{stage}/{{batch}}.done",
+            group:
+                group
             threads: lambda wildcards: PLAN.threads(wildcards.batch)
+            resources:
+                mem_mb=memory,
+                runtime=minutes,
+                gpu=gpu,
             params:
                 command=[
                     sys.executable,
@@ -60,5 +84,11 @@ for stage in STAGES:
                 ],
             output:
                 f"{PLAN.folder}/{stage}/{{batch}}.done",
+            group:
+                group
+            resources:
+                mem_mb=memory,
+                runtime=minutes,
+                gpu=gpu,
             run:
                 run_batch(PLAN, wildcards.batch)

@@ -15,6 +15,7 @@ from pipeline.plan.batches import Plan, read_plan, write_plan
 from pipeline.plan.memory import Memory
 from pipeline.plan.points import EXPLAINER, Build, PlannedPoint, build_points
 from pipeline.plan.project import Project, find_project
+from pipeline.plan.resources import write_requests
 from pipeline.plan.stages import SWEEP_ENDS
 from pipeline.plan.state import Status, assess
 from pipeline.plan.store import Store
@@ -57,6 +58,7 @@ def hand_over(prepared: Prepared, dry_run: bool = False) -> Plan:
     _forget_old_plans(prepared.project)
     plan = write_plan(prepared.project, prepared.build, prepared.status.to_run)
     write_json(plan.folder / "sweep.json", sweep_record(prepared.build))
+    write_requests(plan, prepared.build, prepared.store)
     shutil.rmtree(plan.folder / "failures", ignore_errors=True)
     for marker in plan.markers:
         Path(marker).unlink(missing_ok=True)
