@@ -48,7 +48,10 @@ def cli() -> None:
 @click.option("--dry-run", "-n", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--profile", default="default", show_default=True, help="A folder under profiles/.")
 @click.option("--cfg", is_flag=True, help="Print the resolved config and who reads each key; run nothing.")
-def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str, cfg: bool) -> None:
+@click.option("--no-wait", is_flag=True, help="Stop, instead of waiting, where another run is at work.")
+def run(
+    overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str, cfg: bool, no_wait: bool
+) -> None:
     """Run a sweep: assay run sweep=NAME [key=value | key=a,b ...]. Only stale stages run."""
     from pipeline.running import run_sweep
     from pipeline.sweep_reading import prepare_sweep, read_sweep
@@ -56,7 +59,8 @@ def run(overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: s
     if cfg:
         print_resolved(prepare_sweep(overrides).build)
         return
-    sys.exit(run_sweep(find_project(Path.cwd()), read_sweep(overrides), cores, dry_run, profile))
+    project = find_project(Path.cwd())
+    sys.exit(run_sweep(project, read_sweep(overrides), cores, dry_run, profile, wait=not no_wait))
 
 
 @cli.command()

@@ -1,19 +1,19 @@
 """Run a sweep: plan, hand the missing jobs to Snakemake, replan where an input turned out damaged, finish."""
 
-import fcntl
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
 from pipeline.errors import AssayError
 from pipeline.execution import PASSED_OVER
+from pipeline.interrupts import STOPPED, StoppedError, wait_for
 from pipeline.plan.batches import Plan
 from pipeline.plan.project import Project
 from pipeline.plan.store import Store
@@ -21,6 +21,7 @@ from pipeline.plan.sweep import Sweep
 from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
 from pipeline.printing import how_to_give, print_plan
 from pipeline.progress import read_progress
+from pipeline.run_lock import one_run_at_a_time
 
 POLL = 0.2
 """Seconds between looks at the markers."""
@@ -28,31 +29,20 @@ QUIET = 20.0
 """Seconds between looks at how far long stages are."""
 
 
-@contextmanager
-def one_run_at_a_time(project: Project) -> Iterator[None]:
-    """Hold the project's lock; the system lets go of it when a run dies, so none is left behind."""
-    try:
-        project.results.mkdir(exist_ok=True)
-        stream = (project.results / ".lock").open("w")
-    except OSError as error:
-        raise AssayError(f"{project.results} cannot be written: {error.strerror}") from None
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AssayError(f"another run is at work in {project.root}: wait for it, or stop it") from None
-        yield
+def run_sweep(
+    project: Project, sweep: Sweep, cores: int | None, dry_run: bool, profile: str, wait: bool = True
+) -> int:
+    """Run what is missing; return the exit code: 0 where all is there or awaited, 1 where a stage failed.
 
-
-def run_sweep(project: Project, sweep: Sweep, cores: int | None, dry_run: bool, profile: str) -> int:
-    """Run what is missing; return the exit code: 0 where all is there or awaited, 1 where a stage failed."""
+    wait: where another run is at work in the project, wait for its end; else AssayError.
+    """
     if not (project.root / "profiles" / profile).is_dir():
         known = sorted(path.name for path in (project.root / "profiles").iterdir())
         raise AssayError(f"--profile {profile}: no folder profiles/{profile}; there are {', '.join(known)}")
     if dry_run:
         print_plan(prepare(project, sweep))
         return 0
-    with one_run_at_a_time(project):
+    with one_run_at_a_time(project, f"sweep={sweep.name}", wait=wait):
         return _run_locked(project, sweep, cores, profile)
 
 
@@ -65,7 +55,10 @@ def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str)
     while True:
         before = prepared.status.to_run
         plan = hand_over(prepared)
-        _snakemake(project, plan, cores, profile)
+        try:
+            _snakemake(project, plan, cores, profile)
+        except StoppedError:
+            return _report_stopped(prepared, plan)
         failed = failures(plan)
         prepared = prepare(project, sweep)
         if not prepared.status.to_run:
@@ -87,13 +80,18 @@ def _snakemake(project: Project, plan: Plan, cores: int | None, profile: str) ->
     paths = [str(project.root), os.environ.get("PYTHONPATH")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if sys.stderr.isatty():
-        subprocess.run([*command, "--logger", "rich"], cwd=project.root, env=environment, check=False)
+        with subprocess.Popen([*command, "--logger", "rich"], cwd=project.root, env=environment) as process:
+            wait_for(process, lambda: _ends(process))
         return
     with (
         (plan.folder / "snakemake.log").open("w") as log,
         subprocess.Popen(command, cwd=project.root, env=environment, stdout=log, stderr=log) as process,
     ):
-        _watch(process, plan)
+        wait_for(process, lambda: _watch(process, plan))
+
+
+def _ends(process: "subprocess.Popen[bytes]") -> None:
+    process.wait()
 
 
 def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
@@ -187,6 +185,16 @@ def notes(prepared: Prepared) -> Iterator[str]:
                     if made.get(name) != now[name]
                 ]
                 yield from (f"{stage}: {line} by assay accept" for line in changed)
+
+
+def _report_stopped(prepared: Prepared, plan: Plan) -> int:
+    ended = sum(Path(marker).is_file() for marker in plan.markers)
+    print(
+        f"stopped after {ended} of {len(plan.markers)} jobs; what was made is kept, "
+        "and the same command goes on from here.",
+        file=sys.stderr,
+    )
+    return STOPPED
 
 
 def _report_failures(prepared: Prepared, plan: Plan) -> int:

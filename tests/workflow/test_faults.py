@@ -20,13 +20,13 @@ def undisturbed(built: TinyProject) -> dict[str, dict[str, bytes]]:
     return {sweep: built.tables(sweep) for sweep in ("tiny", "light")}
 
 
-def start(project: TinyProject, sweep: str) -> "subprocess.Popen[bytes]":
+def start(project: TinyProject, sweep: str, stderr: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         project.command("run", f"sweep={sweep}"),
         cwd=project.root,
         env=project.environment,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         start_new_session=True,
     )
 
@@ -138,10 +138,68 @@ def test_an_input_rebuilt_with_other_contents_makes_what_consumed_it_stale(copy)
 def test_two_runs_at_once_are_refused_and_no_lock_is_left(fresh):
     process = start(fresh, "light")
     try:
-        deadline = time.monotonic() + 120
-        while not list(fresh.root.glob("results/.plans/*.json")) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert "another run is at work" in fresh.run("run", "sweep=light", code=2)
+        wait_for_a_plan(fresh)
+        refused = fresh.run("run", "sweep=light", "--no-wait", code=2)
+        assert f"(sweep=light, process {process.pid}, since 20" in refused
+        assert "another run is at work" in refused
     finally:
         kill_whole_run(process)
     assert "another run" not in fresh.run("run", "sweep=light", "--dry-run")
+
+
+def test_the_second_of_two_runs_waits_for_the_first_and_finds_all_done(fresh, undisturbed):
+    first = start(fresh, "light")
+    wait_for_a_plan(fresh)
+    printed = fresh.run("run", "sweep=light")
+    assert first.wait() == 0
+    assert "waiting for it to end" in printed
+    assert "all 4 points are there" in printed
+    assert " stages)" not in printed, "it ran a stage again"
+    assert fresh.tables("light") == undisturbed["light"]
+
+
+@pytest.mark.parametrize(("signals", "to_all"), [((signal.SIGINT,), True), ((signal.SIGTERM,), False)])
+def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(fresh, undisturbed, signals, to_all):
+    """Ctrl-C on a terminal reaches the whole group; SIGTERM, as a scheduler sends it, only `assay`."""
+    printed = stop(fresh, signals, to_all)
+    assert "what was made is kept, and the same command goes on from here" in printed
+    fresh.run("run", "sweep=light")
+    assert fresh.tables("light") == undisturbed["light"]
+
+
+def test_ctrl_c_twice_kills_what_is_at_work(fresh):
+    began = time.monotonic()
+    assert "stopped after" in stop(fresh, (signal.SIGINT, signal.SIGINT), to_all=True)
+    assert time.monotonic() - began < 60
+
+
+def stop(project: TinyProject, signals: tuple[signal.Signals, ...], to_all: bool) -> str:
+    """Stop a run once a stage process is at work; return what it said."""
+    process = start(project, "light", stderr=subprocess.PIPE)
+    wait_for_a_stage(process)
+    family = psutil.Process(process.pid).children(recursive=True)
+    for number in signals:
+        (os.killpg if to_all else os.kill)(process.pid, number)
+        time.sleep(0.5)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not [child for child in family if child.is_running()]
+    return said.decode()
+
+
+def wait_for_a_plan(project: TinyProject) -> None:
+    deadline = time.monotonic() + 120
+    while not list(project.root.glob("results/.plans/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def wait_for_a_stage(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until a stage is at work in a process of its own."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "pipeline.execution" in child.cmdline():
+                    return
+        time.sleep(0.1)
+    raise AssertionError("no stage began")
