@@ -344,6 +344,7 @@ def matching(arguments: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line: one subcommand for each thing measured."""
+    import benchmark_growth
     import benchmark_matching
 
     top = argparse.ArgumentParser(description=__doc__)
@@ -379,6 +380,10 @@ def parser() -> argparse.ArgumentParser:
     five = commands.add_parser("matching", help=matching.__doc__)
     five.set_defaults(run=matching)
     benchmark_matching.add_arguments(five)
+    for name, case in benchmark_growth.CASES.items():
+        command = commands.add_parser(name, help=case.make.__doc__)
+        command.set_defaults(run=benchmark_growth.growth)
+        benchmark_growth.add_arguments(command)
     return top
 
 
