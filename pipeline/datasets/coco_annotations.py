@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.datasets.coco_masks import Box, has_pixel
+from pipeline.datasets.inside import inside
 from pipeline.errors import AssayError
 
 
@@ -50,7 +51,7 @@ def part_of(root: Path, name: str, masks: bool) -> Part:
         numbers = sorted(content["images"], key=lambda image: int(image["id"]))
         kinds = sorted(content["categories"], key=lambda kind: int(kind["id"]))
         categories = [Category(str(kind["name"]), str(kind["supercategory"])) for kind in kinds]
-        image_ids = [f"{name}/{image['file_name']}" for image in numbers]
+        image_ids = [f"{name}/{inside(str(image['file_name']), str(path))}" for image in numbers]
         row = {image["id"]: i for i, image in enumerate(numbers)}
         column = {kind["id"]: i for i, kind in enumerate(kinds)}
         sizes = [(image["height"], image["width"]) for image in numbers] if masks else []

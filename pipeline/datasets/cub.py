@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pipeline.datasets.inside import inside
 from pipeline.datasets.labels import Family, Labels, assemble, captions_table
 from pipeline.datasets.listing import existing_root, listed
 from pipeline.datasets.manifest import Found, Manifest, OnBadImage, take_stock
@@ -101,7 +102,7 @@ def _splits(base: Path, names: dict[int, str], share: float, seed: int) -> dict[
 
 def _found(base: Path, root: Path, splits: dict[str, str]) -> Iterator[Found]:
     for image_id, split in splits.items():
-        file = base / "images" / image_id
+        file = base / "images" / inside(image_id, str(base / "images.txt"))
         path = file.relative_to(root).as_posix()
         yield Found(image_id, "root", path, str(file), file.read_bytes, split=split)
 

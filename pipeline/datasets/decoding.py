@@ -1,12 +1,22 @@
-"""From encoded bytes to RGB pixels, the same way for every format and mode."""
+"""From encoded bytes to RGB pixels, the same way for every format and mode.
+
+Every image that this program reads is opened here, so that one limit of pixels and one list of formats hold.
+"""
 
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+MAX_PIXELS = 89_478_485
+"""Width times height of the largest image that is decoded: 256 MiB as RGB, where Pillow begins to warn."""
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+"""Formats that are tried. Pillow knows more, one of which (EPS) starts Ghostscript on the file."""
 EXIF_ORIENTATION = 0x0112
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -37,17 +47,31 @@ class Undecodable(Exception):  # noqa: N818
     """Bytes that are no image, or a broken one; the message is the reason."""
 
 
+@contextmanager
+def opened_image(source: bytes | Path) -> Iterator[Image.Image]:
+    """Open encoded bytes or a file; the header alone is read. Raises Undecodable, as does reading within.
+
+    What is no image of FORMATS, or has more than MAX_PIXELS pixels, is refused before any pixel of it is in
+    memory. The message names the file where one is given.
+    """
+    encoded = source if isinstance(source, bytes) else source.read_bytes()
+    try:
+        with Image.open(BytesIO(encoded), formats=FORMATS) as image:
+            _require_small(*image.size)
+            yield image
+    except BROKEN as error:
+        place = "" if isinstance(source, bytes) else f"{source}: "
+        raise Undecodable(place + _reason(error, encoded)) from error
+
+
 def decode(encoded: bytes) -> Image.Image:
     """Return the image in RGB: upright as its EXIF says, transparency flattened on white.
 
     An animation gives its first frame and 16-bit grey its high bits. Raises Undecodable.
     """
-    try:
-        with Image.open(BytesIO(encoded)) as image:
-            image.load()
-            return _upright(_flat(image), _orientation(image))
-    except BROKEN as error:
-        raise Undecodable(_reason(error, encoded)) from error
+    with opened_image(encoded) as image:
+        image.load()
+        return _upright(_flat(image), _orientation(image))
 
 
 def displayed_size(encoded: bytes) -> tuple[int, int]:
@@ -56,16 +80,20 @@ def displayed_size(encoded: bytes) -> tuple[int, int]:
     A JPEG is decoded at an eighth of its size: all its data is read, so a truncated file is
     found, at a fraction of the cost. Raises Undecodable.
     """
-    try:
-        with Image.open(BytesIO(encoded)) as image:
-            width, height = image.size
-            if image.format == "JPEG":
-                image.draft(None, (max(1, width // 8), max(1, height // 8)))
-            image.load()
-            _flat(image)
-            return (height, width) if _orientation(image) in SIDEWAYS else (width, height)
-    except BROKEN as error:
-        raise Undecodable(_reason(error, encoded)) from error
+    with opened_image(encoded) as image:
+        width, height = image.size
+        if image.format == "JPEG":
+            image.draft(None, (max(1, width // 8), max(1, height // 8)))
+        image.load()
+        _flat(image)
+        return (height, width) if _orientation(image) in SIDEWAYS else (width, height)
+
+
+def _require_small(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise Image.DecompressionBombError(
+            f"it declares {width:,} x {height:,} pixels; at most {MAX_PIXELS:,} are decoded: scale it down"
+        )
 
 
 def _flat(image: Image.Image) -> Image.Image:

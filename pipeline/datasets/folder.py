@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.datasets.inside import inside
 from pipeline.datasets.labels import Family, Labels, assemble, captions_table
 from pipeline.datasets.listing import LOOKED_FOR, existing_root, link_note, listed
 from pipeline.datasets.manifest import Found, Manifest, OnBadImage, take_stock
@@ -122,7 +123,7 @@ class _Places:
         name = row.values["image"]
         if name in self._index:
             return self._index[name]
-        if name and (self._base / name).is_file():
+        if name and (self._base / inside(name, f"{path}, line {row.line}")).is_file():
             self._left_out.add(name)
             return None
         raise AssayError(

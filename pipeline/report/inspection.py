@@ -1,21 +1,18 @@
 """Sheets of images with captions, to look at what a unit responds to."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
-
-from pipeline.files import replacing
 
 CELL, GAP, LINE, FONT_SIZE = 160, 8, 15, 12
 PAPER, INK = "white", "#202020"
 
 
-def contact_sheet(images: Sequence[Image.Image], captions: Sequence[str], path: Path, columns: int) -> None:
-    """Write images in reading order, `columns` a row, each fitted into 160 x 160 px over its caption.
+def contact_sheet(images: Sequence[Image.Image], captions: Sequence[str], columns: int) -> Image.Image:
+    """Return images in reading order, `columns` a row, each fitted into 160 x 160 px over its caption.
 
-    Captions wrap at the cell's width and every row is as high as its longest caption. The format
-    follows the path's suffix. Raises ValueError for no image, another number of captions, columns < 1.
+    Captions wrap at the cell's width and every row is as high as its longest caption. Raises ValueError for
+    no image, another number of captions, columns < 1.
     """
     if not images or len(images) != len(captions) or columns < 1:
         raise ValueError(
@@ -35,8 +32,7 @@ def contact_sheet(images: Sequence[Image.Image], captions: Sequence[str], path: 
         draw.multiline_text(
             (left, top + CELL), "\n".join(lines), fill=INK, font=font, spacing=LINE - FONT_SIZE
         )
-    with replacing(path) as temporary:
-        sheet.save(temporary)
+    return sheet
 
 
 def _paste(sheet: Image.Image, image: Image.Image, left: int, top: int) -> None:

@@ -32,10 +32,8 @@ def unit_sheet(view: UnitView, about: About, images: dict[str, Image.Image], pat
     """
     pictures = [(group.kind, picture) for group in view.groups for picture in group.pictures]
     shown = [images[picture.image_id] for _, picture in pictures]
+    sheet = contact_sheet(shown, [_caption(kind, picture) for kind, picture in pictures], COLUMNS)
     with replacing(path) as temporary:
-        contact_sheet(shown, [_caption(kind, picture) for kind, picture in pictures], temporary, COLUMNS)
-        with Image.open(temporary) as opened:
-            sheet = opened.convert("RGB")
         _with_header(sheet, list(_lines(view, about))).save(temporary)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from pipeline.datasets.decoding import opened_image
+
 FOR, AGAINST = (213, 94, 0), (0, 114, 178)
 OPACITY = 0.8
 LEVELS = 16
@@ -45,8 +47,8 @@ def canvas_uri(path: Path) -> tuple[str, tuple[int, int]]:
     Up to LARGEST_PNG pixels a side it is a PNG; larger ones are JPEG, at most LARGEST_SIDE pixels a side and
     of the highest of QUALITIES that takes at most MAX_BYTES.
     """
-    with Image.open(path) as opened:
-        image = opened.convert("RGB")
+    with opened_image(path) as source:
+        image = source.convert("RGB")
     size = image.size
     if max(size) <= LARGEST_PNG:
         return _uri(_encoded(image, "PNG", optimize=True), "png"), size

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image
 
 from pipeline.attributions.attribution import inverted
 from pipeline.attributions.plausibility import iou, pointing_chance, pointing_game
 from pipeline.attributions.registry import attribution_module
+from pipeline.datasets.decoding import opened_image
 from pipeline.errors import AssayError
 from pipeline.files import canonical, write_json
 from pipeline.stages.asking import Answered, opened, read_answered, usable
@@ -96,12 +96,17 @@ def _masks(answers: Path) -> list[Masked]:
     return [
         (
             np.asarray(row["footprints"], dtype=np.int64).reshape(-1, 4),
-            np.asarray(Image.open(answers / "masks" / row["picture"])) > 0,
+            _mask(answers / "masks" / row["picture"]),
         )
         if row["has_mask"]
         else None
         for row in rows
     ]
+
+
+def _mask(path: Path) -> NDArray[np.bool_]:
+    with opened_image(path) as image:
+        return np.asarray(image) > 0
 
 
 def _write(

@@ -4,8 +4,8 @@ from io import BytesIO
 from pathlib import Path
 
 import pandas as pd
-from PIL import Image
 
+from pipeline.datasets.decoding import Undecodable, opened_image
 from pipeline.datasets.reading import ImageReader
 from pipeline.errors import AssayError
 
@@ -46,9 +46,9 @@ class StudyImages:
 def shown_as(encoded: bytes) -> str | None:
     """Return the media type of bytes that browsers show, None for any other."""
     try:
-        with Image.open(BytesIO(encoded)) as image:
+        with opened_image(encoded) as image:
             return MEDIA_TYPES.get(image.format or "")
-    except OSError:
+    except Undecodable:
         return None
 
 

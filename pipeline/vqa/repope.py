@@ -6,6 +6,7 @@ JSON lines in coco_repope_<subset>.json beside a folder of images, or Parquet wi
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.datasets.inside import inside
 from pipeline.datasets.listing import existing_root, listed
 from pipeline.errors import AssayError
 from pipeline.vqa.cells import FileImage
@@ -66,7 +67,7 @@ def _json_rows(path: Path, folders: tuple[Path, ...]) -> list[Row]:
     for place, values in json_lines(path, (*COLUMNS, "image")):
         name = str(values["image"])
         if name not in found:
-            found[name] = next((f / name for f in folders if (f / name).is_file()), None)
+            found[name] = _file(name, folders, place)
         image = found[name]
         if image is None:
             raise AssayError(
@@ -75,6 +76,11 @@ def _json_rows(path: Path, folders: tuple[Path, ...]) -> list[Row]:
             )
         rows.append(Row(place, values, FileImage(image, f"{place}, column 'image'")))
     return rows
+
+
+def _file(name: str, folders: tuple[Path, ...], place: str) -> Path | None:
+    inside(name, f"{place}, column 'image'")
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def _sample(subset: str, row: Row, suffix: str) -> VqaSample:
