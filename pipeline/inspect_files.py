@@ -1,11 +1,11 @@
 """Which files of a user's stand behind results: settings have no paths, so checksums tell them apart."""
 
-import csv
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
 from pipeline.lineages import Settings
+from pipeline.plan.points_table import read_points
 from pipeline.plan.project import Project
 from pipeline.plan.store import Store
 from pipeline.run_roots import NEXT_OVERRIDE
@@ -55,8 +55,7 @@ class ResultFiles:
     def _rows(self) -> Iterator[dict[str, str]]:
         tables = (self._project.results / "sweeps").glob("*/k*/points.csv")
         for path in sorted(tables, key=lambda path: -path.stat().st_mtime):
-            with path.open(newline="", encoding="utf-8") as stream:
-                yield from csv.DictReader(stream)
+            yield from read_points(path)
 
 
 def _named(overrides: str) -> Iterator[tuple[str, str]]:

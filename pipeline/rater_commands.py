@@ -241,6 +241,7 @@ def crowd(
 ) -> None:
     """Rescore the mturk/{test,large_scale}/{inputs,outputs} of "Beyond Top Activations"."""
     from pipeline.crowd.aggregation import PAPER_METHODS
+    from pipeline.formulas import neutral_table
     from pipeline.reproduce import reproduce as rescore
 
     parted = (text.rpartition("=") for text in activations)
@@ -255,7 +256,7 @@ def crowd(
     click.echo(result.text(), nl=False)
     if scores is not None:
         with replacing(scores) as temporary:
-            result.scores.to_csv(temporary, index=False)
+            neutral_table(result.scores).to_csv(temporary, index=False)
 
 
 COMMANDS = (study, cost, ingest, rate, host, reproduce)

@@ -1,12 +1,12 @@
 """In which folder of a user's the images of a result lie, as the run that made it says."""
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import AssayError
+from pipeline.plan.points_table import read_points
 from pipeline.plan.project import Project
 
 NEXT_OVERRIDE = re.compile(r" (?=[+~]*[\w./@]+=)")
@@ -41,7 +41,6 @@ def _overrides(project: Project, column: str, key: str) -> Iterator[str]:
         (project.results / "sweeps").glob("*/k*/points.csv"), key=lambda path: -path.stat().st_mtime
     )
     for path in tables:
-        with path.open(newline="", encoding="utf-8") as stream:
-            for row in csv.DictReader(stream):
-                if row.get(column) == key:
-                    yield row["overrides"]
+        for row in read_points(path):
+            if row.get(column) == key:
+                yield row["overrides"]

@@ -1,6 +1,5 @@
 """`assay sync`: push the offline W&B runs of sweeps."""
 
-import csv
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import click
 
 from pipeline.errors import AssayError
 from pipeline.files import read_json, write_json
+from pipeline.plan.points_table import read_points
 from pipeline.plan.project import Project, find_project
 from pipeline.report.wandb_log import read_log
 from pipeline.report.wandb_sync import Pushed, push, server_address
@@ -83,8 +83,7 @@ def tracked_sweep(project: Project, name: str) -> TrackedSweep | None:
     from pipeline.plan.store import Store
 
     path = project.results / "sweeps" / name / "latest" / "points.csv"
-    with path.open(newline="", encoding="utf-8") as stream:
-        key = next(csv.DictReader(stream), {}).get("tracking_key")
+    key = next(read_points(path), {}).get("tracking_key")
     if not key:
         return None
     store, folder = Store(project), project.result("tracking", key)

@@ -162,9 +162,13 @@ def _is_text(held: pa.DataType) -> bool:
 
 def _class_names(schema: pa.Schema, column: str) -> tuple[str, ...]:
     """Return the class names that the `datasets` library writes into a file's metadata, if there are any."""
-    told = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    feature = told.get("info", {}).get("features", {}).get(column, {})
-    return tuple(feature.get("names", ())) if isinstance(feature, dict) else ()
+    try:
+        told: Any = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    except ValueError:
+        return ()
+    for key in ("info", "features", column, "names"):
+        told = told.get(key) if isinstance(told, dict) else None
+    return tuple(map(str, told)) if isinstance(told, list) else ()
 
 
 def _told(

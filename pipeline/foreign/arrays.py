@@ -134,6 +134,8 @@ def _opened(path: Path, n_images: int) -> NDArray[np.generic]:
         array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise AssayError(f"{path} is no array: {error}") from None
+    if not isinstance(array, np.ndarray):  # an archive of arrays, whatever its name says
+        raise AssayError(f"{path} is no array, but an .npz of several: give the one .npy")
     if array.ndim != 2 or len(array) != n_images:
         raise AssayError(
             f"{path} has the shape {array.shape}; expected a row for each of {n_images} images (the "

@@ -6,8 +6,10 @@ from io import BytesIO
 
 from pipeline.delimited import first_record
 from pipeline.errors import AssayError
+from pipeline.formulas import original
 from pipeline.ingest.sheets import File, Row, Sheet
 from pipeline.ingest.text import DelimitedRows, plain_text, require_distinct
+from pipeline.rating.export import COLUMNS as OF_THE_PAGE
 
 WORKER = ("worker", "worker_id", "rater")
 RATING = ("rating", "label")
@@ -37,7 +39,8 @@ def read(file: File, text: str, delimiter: str) -> Sheet:
     """Return the rows of a CSV or TSV."""
     columns = [name.lower() for name in first_record(text, delimiter)]
     rows = DelimitedRows(file.source, text, delimiter, tuple(columns))
-    return _sheet(file, "TSV" if delimiter == "\t" else "CSV", columns, rows)
+    kind = "TSV" if delimiter == "\t" else "CSV"
+    return _sheet(file, kind, columns, rows, neutralised=set(columns) == set(OF_THE_PAGE))
 
 
 def read_parquet(file: File) -> Sheet:
@@ -63,18 +66,27 @@ def read_parquet(file: File) -> Sheet:
 
 @dataclass(frozen=True)
 class _Renamed:
-    """Rows with our names of the cells."""
+    """Rows with our names of the cells; `neutralised` texts are given back as they were."""
 
     rows: DelimitedRows | list[Row]
     names: dict[str, str]
+    neutralised: bool
 
     def __iter__(self) -> Iterator[Row]:
         for row in self.rows:
             cells = {ours: row.cells.get(theirs, "") for ours, theirs in self.names.items()}
+            if self.neutralised:
+                cells = {name: original(text) for name, text in cells.items()}
             yield Row(row.number, cells, row.fault)
 
 
-def _sheet(file: File, kind: str, columns: list[str], rows: DelimitedRows | list[Row]) -> Sheet:
+def _sheet(
+    file: File,
+    kind: str,
+    columns: list[str],
+    rows: DelimitedRows | list[Row],
+    neutralised: bool = False,
+) -> Sheet:
     require_distinct(columns, file.source)
     names = {
         ours: next(name for name in theirs if name in columns)
@@ -86,4 +98,4 @@ def _sheet(file: File, kind: str, columns: list[str], rows: DelimitedRows | list
     if task is not None:
         named = "Input.input_id0" in names or "Input.image_id0" in names
         names[TASK if named else "Input.input_id0"] = task
-    return Sheet(f"long table, {kind}", frozenset(names), _Renamed(rows, names), single=True)
+    return Sheet(f"long table, {kind}", frozenset(names), _Renamed(rows, names, neutralised), single=True)

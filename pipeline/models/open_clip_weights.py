@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import open_clip
@@ -94,7 +95,7 @@ def build(arch: Architecture, weights: Weights, input_size: int | None = None) -
             pretrained_text=False,
             weights_only=True,
         )
-    except (RuntimeError, KeyError, ValueError, OSError, ImportError) as error:
+    except (RuntimeError, KeyError, ValueError, OSError, ImportError, UnpicklingError) as error:
         place = weights.path or "untrained weights"
         raise AssayError(
             f"{arch.key}={arch.name} cannot be built from {place}: {str(error)[:300]}"

@@ -90,7 +90,7 @@ def _fill(module: nn.Module, weights: Mapping[str, Any], entry: Any) -> None:
 
 def _downloaded(entry: Any) -> State:
     try:
-        state: State = entry.get_state_dict(progress=False, check_hash=True)
+        state: State = entry.get_state_dict(progress=False, check_hash=True, weights_only=True)
     except (OSError, RuntimeError) as error:
         raise AssayError(
             f"{entry.url} cannot be downloaded ({str(error)[:200]}); check the network, "

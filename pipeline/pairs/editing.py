@@ -17,6 +17,7 @@ from pipeline.datasets.listing import listed
 from pipeline.datasets.rows import Row, read_sheet
 from pipeline.errors import AssayError
 from pipeline.files import replacing
+from pipeline.formulas import neutral_table
 from pipeline.pairs.edited import SHEET, candidate, listed_names
 from pipeline.pairs.files import existing_folder
 from pipeline.pairs.pair_set import Candidate, OtherSize, PairSet, assemble
@@ -55,7 +56,7 @@ def make_pairs(
         files = _write_images(found, folder, temporary)
         _write_pairs(found, files, known if edits.tells_present else [], temporary / SHEET)
         if len(found.skipped):
-            found.skipped.to_csv(temporary / LEFT_OUT, index=False, lineterminator="\n")
+            neutral_table(found.skipped).to_csv(temporary / LEFT_OUT, index=False, lineterminator="\n")
     return found
 
 

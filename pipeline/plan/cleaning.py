@@ -1,10 +1,10 @@
 """Which results may go: those that no named sweep reaches, and big ones that nothing missing needs."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeline.errors import AssayError
+from pipeline.plan.points_table import read_points
 from pipeline.plan.project import Project
 from pipeline.plan.stages import STAGES
 from pipeline.plan.state import JobId
@@ -70,12 +70,9 @@ def _last_run(project: Project) -> set[JobId]:
     """Return the results that points.csv of each sweep's `latest` names."""
     reached: set[JobId] = set()
     for path in (project.results / "sweeps").glob("*/latest/points.csv"):
-        with path.open(newline="", encoding="utf-8") as stream:
-            for row in csv.DictReader(stream):
-                cells = (
-                    (name.removesuffix("_key"), key) for name, key in row.items() if name.endswith("_key")
-                )
-                reached |= {(stage, key) for stage, key in cells if key}
+        for row in read_points(path):
+            cells = ((name.removesuffix("_key"), key) for name, key in row.items() if name.endswith("_key"))
+            reached |= {(stage, key) for stage, key in cells if key}
     return reached
 
 

@@ -1,9 +1,8 @@
 """The way in for the command line, Snakemake and Hydra's launcher: plan, hand over, finish."""
 
-import csv
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pipeline.plan.accepted import Accepted
 from pipeline.plan.batches import Plan, read_plan, write_plan
 from pipeline.plan.memory import Memory
 from pipeline.plan.points import EXPLAINER, Build, PlannedPoint, build_points
+from pipeline.plan.points_table import POINTS, write_points
 from pipeline.plan.project import Project, find_project
 from pipeline.plan.resources import write_requests
 from pipeline.plan.stages import SWEEP_ENDS
@@ -141,18 +141,9 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
         if path.suffix in (".csv", ".txt", ".png", ".svg", ".html"):
             with replacing(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
-    write_points(target / "points.csv", record["points"])
+    write_points(target / POINTS, record["points"])
     _point_latest(home, key)
     return target
-
-
-def write_points(path: Path, rows: Sequence[Mapping[str, str]]) -> None:
-    """Write points.csv: one row a point, its factors and its key in every stage."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def _point_latest(home: Path, key: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.files import replacing
+from pipeline.formulas import neutralised
 from pipeline.rating.counts import PREFIX
 from pipeline.rating.store import STORE as STORE
 from pipeline.rating.store import reading
@@ -34,8 +35,9 @@ def export_ratings(folder: Path, target: Path) -> int:
 
     A row a rating: worker (the rater's label, and what tells this page from another), assignment ("page-"
     and its id), task (blank), input_id, image_id, description, rating (yes or no), status, submitted
-    (ISO, UTC), seconds (of the whole assignment, or blank). Raises AssayError where nobody rated on the
-    page yet, or inputs.csv was edited.
+    (ISO, UTC), seconds (of the whole assignment, or blank). People open it in spreadsheets, so texts are
+    neutralised; `assay ingest` takes that back. Raises AssayError where nobody rated on the page yet, or
+    inputs.csv was edited.
     """
     n_ratings = 0
     with replacing(target) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
@@ -81,12 +83,13 @@ def _inputs(folder: Path) -> dict[str, Input]:
 def _cells(row: tuple[Any, ...], asked: Input) -> tuple[object, ...]:
     label, assignment, input_id, rating, submitted, seconds = row
     return (
-        label, PREFIX + assignment, "", input_id, asked.image_id, asked.description,
-        "yes" if rating else "no", "Submitted", utc(submitted), "" if seconds is None else round(seconds, 3),
+        neutralised(label), PREFIX + assignment, "", input_id, neutralised(asked.image_id),
+        neutralised(asked.description), "yes" if rating else "no", "Submitted", utc(submitted),
+        "" if seconds is None else round(seconds, 3),
     )  # fmt: skip
 
 
 def _text(rows: Sequence[Sequence[object]]) -> str:
     stream = StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
+    csv.writer(stream).writerows(rows)
     return stream.getvalue()

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.files import read_json, write_json
+from pipeline.formulas import neutral_table
 from pipeline.report.comparison_figure import draw_comparison
 from pipeline.report.methods_text import methods_text
 from pipeline.stages.tables import read_table, write_table
@@ -77,7 +78,7 @@ def _named(table: pd.DataFrame, point: dict[str, Any]) -> pd.DataFrame:
 def write_both(table: pd.DataFrame, stem: Path) -> None:
     """Write a table as Parquet for programs and as CSV for people (10 digits)."""
     write_table(table, stem.with_suffix(".parquet"))
-    table.to_csv(stem.with_suffix(".csv"), index=False, float_format="%.10g")
+    neutral_table(table).to_csv(stem.with_suffix(".csv"), index=False, float_format="%.10g")
 
 
 def read_comparison(folder: Path, factors: Sequence[str], confidence: float) -> Comparison:

@@ -16,6 +16,7 @@ from pipeline.crowd.scores import correlation_scores
 from pipeline.crowd.truth import concept_truth
 from pipeline.errors import AssayError
 from pipeline.files import read_json
+from pipeline.formulas import neutral_table
 from pipeline.stages.split_rows import rows_of_split
 from pipeline.stages.tables import read_array, read_table, write_table
 from pipeline.stages.unit_activations import of_units
@@ -53,7 +54,7 @@ def run(config: dict[str, Any], inputs: dict[str, Path], output: Path) -> list[s
     table = pd.concat([scores, missing], ignore_index=True) if len(missing) else scores
     table = table.sort_values(["method", "unit"], kind="stable", ignore_index=True)
     write_table(table, output / "scoring.parquet")
-    table.to_csv(output / "scoring.csv", index=False, float_format="%.10g")
+    neutral_table(table).to_csv(output / "scoring.csv", index=False, float_format="%.10g")
     return _notes(table)
 
 

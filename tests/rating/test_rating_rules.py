@@ -24,7 +24,7 @@ from pipeline.rating.store import Store
 def exported(world):
     world.folder.joinpath("out.csv").unlink(missing_ok=True)
     n_rows = export_ratings(world.folder, world.folder / "out.csv")
-    rows = list(csv.DictReader(StringIO((world.folder / "out.csv").read_text(encoding="utf-8"))))
+    rows = list(csv.DictReader(StringIO((world.folder / "out.csv").read_bytes().decode(), newline="")))
     assert len(rows) == n_rows
     pages = {row["worker"].partition("@")[2] for row in rows}
     assert len(pages) == 1 or not rows
@@ -464,3 +464,16 @@ def test_whatever_raters_do_memory_equals_the_store_and_nobody_rates_twice(make_
     for rater in world.raters:
         assert np.array_equal(world.page.counts.mine(rater.id), restarted.page.counts.mine(rater.id))
     restarted.store.close()
+
+
+def test_texts_that_a_spreadsheet_would_run_are_neutral_in_the_export_and_whole_in_the_ratings(make_world):
+    titles = ["=cmd|' /C calc'!A0", "'=quoted", "+1+1", "a red circle"]
+    world = make_world(titles=titles)
+    rate_all(world)
+    rows = exported(world)
+    assert {row["description"] for row in rows} == {*(f"'{title}" for title in titles[:3]), titles[3]}
+    ingest_into(world.folder, [world.folder / "out.csv"])
+    ratings = pd.read_parquet(world.folder / "ratings.parquet")
+    assert set(ratings["description"]) == set(titles)
+    assert len(ratings) == len(rows)
+    assert pd.read_parquet(world.folder / "rejected.parquet").empty

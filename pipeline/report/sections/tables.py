@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pipeline.formulas import neutral_table
 from pipeline.report.report_inputs import Point, ReportInputs
 from pipeline.report.sections.section import Cell, Column, DataTable
 from pipeline.report.sections.wording import MISSING, measured, p_cell, share, with_spread
@@ -75,7 +76,7 @@ def data_table(
 
 def csv_uri(frame: pd.DataFrame) -> str:
     """Return a table as a data URI (CSV, numbers in full precision), "" above MAX_CSV bytes."""
-    content = frame.to_csv(index=False).encode("utf-8")
+    content = neutral_table(frame).to_csv(index=False).encode("utf-8")
     if len(content) > MAX_CSV:
         return ""
     return "data:text/csv;charset=utf-8;base64," + base64.b64encode(content).decode("ascii")
