@@ -1,5 +1,6 @@
 """From a sweep file and the command line to points, by Hydra's own override grammar."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pipeline.errors import AssayError
 from pipeline.plan.validation import nearest
 
 Point = tuple[str, ...]
+NAME = r"\w[\w.-]*"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ def sweep_names(conf: Path) -> list[str]:
 
 def read_blocks(conf: Path, name: str) -> list[list[str]]:
     """Read conf/sweep/NAME.yaml: a list of blocks, each a list of override strings."""
+    _require_name(name)
     path = conf / "sweep" / f"{name}.yaml"
     if not path.is_file():
         raise AssayError(f"sweep={name}: no file {path}; {nearest(name, sweep_names(conf))}")
@@ -47,6 +50,14 @@ def read_blocks(conf: Path, name: str) -> list[list[str]]:
     for block in blocks:
         _refuse_doubles(block, str(path))
     return [list(block) for block in blocks]
+
+
+def _require_name(name: str) -> None:
+    """Refuse what is no plain file name: results/sweeps/ has a folder of this name."""
+    if not re.fullmatch(NAME, name):
+        raise AssayError(
+            f"sweep={name!r}: a sweep's name is letters, digits, '.', '_' and '-', a letter, digit or '_' first"
+        )
 
 
 def _refuse_doubles(overrides: Sequence[str], where: str) -> None:
