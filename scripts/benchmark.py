@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import psutil
+from benchmark_record import plot, record
 from PIL import Image
 
 from pipeline.errors import AssayError
@@ -129,6 +130,8 @@ def activations(arguments: argparse.Namespace) -> int:
         ratios.append(statistics.median(b / a for a, b in zip(mine, theirs, strict=True)))
         speeds = n_images / ours_seconds[-1], n_images / statistics.median(theirs)
         print(f"{n_images:>8} {speeds[0]:>8.1f} {speeds[1]:>8.1f} {ratios[-1]:>6.2f}", flush=True)
+        sides = ours_seconds[-1], statistics.median(theirs)
+        record(arguments.record, "activations", "images", n_images, *sides, "bare timm loop")
     growth = exponent(arguments.n_images, ours_seconds)
     print(f"growth: seconds ~ images^{growth:.2f}; smallest ratio {min(ratios):.2f} (target {TARGET:.2f})")
     return 0 if min(ratios) >= TARGET else 1
@@ -158,6 +161,8 @@ def ingest(arguments: argparse.Namespace) -> int:
             ratio = statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
             n_ratings = 3 * len(asked.inputs)
             print(f"{n_assignments:>11} {n_ratings:>9} {medians[-1]:>8.2f} {ratio:>6.1f}", flush=True)
+            sides = medians[-1], statistics.median(theirs)
+            record(arguments.record, "ingest", "assignments", n_assignments, *sides, "pandas reading it")
     print(f"growth: seconds ~ assignments^{exponent(arguments.n_assignments, medians):.2f}")
     return 0
 
@@ -211,6 +216,8 @@ def aggregate(arguments: argparse.Namespace) -> int:
             shown = f"{theirs:>9.2f} {ratio:>6.1f}" if theirs else f"{'':>9} {'':>6}"
             print(f"{n_ratings:>9} {name:>14} {taken:>8.3f} {shown} {peak:>8.2f}", flush=True)
             missed += _missed_targets(n_ratings, name, taken, theirs, peak)
+            case = f"aggregation, {name}"
+            record(arguments.record, case, "ratings", n_ratings, taken, theirs or math.nan, "crowd-kit")
     for name, all_seconds in seconds.items():
         print(f"growth: {name} seconds ~ ratings^{exponent(arguments.n_ratings, all_seconds):.2f}")
     print("\n".join(missed) or "every target is met")
@@ -348,6 +355,7 @@ def parser() -> argparse.ArgumentParser:
     import benchmark_matching
 
     top = argparse.ArgumentParser(description=__doc__)
+    top.add_argument("--record", type=Path, help="a CSV file that gets a row of each size measured")
     commands = top.add_subparsers(dest="command", required=True)
     one = commands.add_parser("activations", help=activations.__doc__)
     one.set_defaults(run=activations)
@@ -384,6 +392,9 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=case.make.__doc__)
         command.set_defaults(run=benchmark_growth.growth)
         benchmark_growth.add_arguments(command)
+    drawn = commands.add_parser("plot", help=plot.__doc__)
+    drawn.set_defaults(run=plot)
+    drawn.add_argument("--to", type=Path, default=Path("docs/figures/growth.svg"))
     return top
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from benchmark import Peak, alternating, exponent, resident_gb
+from benchmark_record import record
 
 from pipeline.seeds import generator
 
@@ -182,6 +183,7 @@ def growth(arguments: argparse.Namespace) -> int:
         ours.append(mine)
         theirs.append(peer)
         print(f"{size:>14,} {mine:>9.3f} {peer:>18.3f} {mine / peer:>7.2f} {peak:>8.2f}", flush=True)
+        record(arguments.record, arguments.command, case.of, size, mine, peer, case.beside)
     known = [i for i, peer in enumerate(theirs) if not math.isnan(peer)]
     grown = exponent([sizes[i] for i in known], [theirs[i] for i in known])
     print(f"growth: seconds ~ size^{exponent(sizes, ours):.2f}; {case.beside} ~ size^{grown:.2f}")

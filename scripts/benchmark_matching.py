@@ -14,6 +14,7 @@ from multiprocessing import get_context
 import numpy as np
 import scipy.sparse as sp
 from benchmark import Peak, exponent
+from benchmark_record import record
 
 from pipeline.seeds import generator
 
@@ -22,6 +23,9 @@ GB = 1.0
 ENOUGH_SECONDS = 10.0
 LIMITS = {"fbmp": 0.6, "fbmp, 3 calls": 0.9, "monosemanticity": 2.0, "cknna": 5.0, "fms": 90.0}
 """Seconds on 2 cores at the default sizes; a case that is not here has no limit."""
+
+PRODUCT = "the product alone"
+"""How often latents and attributes are on together, by NumPy: what FBMP cannot do without."""
 
 AXES = {"images": "n_images", "latents": "n_latents", "attributes": "n_attributes"}
 ROWS_AT_ONCE = 512
@@ -86,6 +90,8 @@ def runs(case: Case, name: str) -> Callable[[], object]:
     if name == "monosemanticity":
         return lambda: monosemanticity(case.codes, case.embeddings)
     fires = case.codes.toarray() > 0
+    if name == PRODUCT:
+        return lambda: fires.T.astype(np.float32) @ case.attributes.astype(np.float32)
     if name == "fbmp":
         return lambda: fbmp(fires, case.attributes, BETAS)
     return lambda: [fbmp(fires, case.attributes, beta) for beta in BETAS]
@@ -149,8 +155,12 @@ def matching(arguments: argparse.Namespace) -> int:
 
 def _print_growth(base: Sizes, name: str, axis: str, field: str, arguments: argparse.Namespace) -> None:
     sizes = [int(getattr(base, field) * factor) for factor in arguments.factors]
-    taken = [measured(replace(base, **{field: size}), name, arguments.rounds).seconds for size in sizes]
+    cases = [replace(base, **{field: size}) for size in sizes]
+    taken, alone = ([measured(c, n, arguments.rounds).seconds for c in cases] for n in (name, PRODUCT))
+    for size, *seconds in zip(sizes, taken, alone, strict=True):
+        record(arguments.record, f"matching, {name}, {axis}", axis, size, *seconds, PRODUCT)
     points = ", ".join(f"{size}: {seconds:.2f}" for size, seconds in zip(sizes, taken, strict=True))
+    points += f"; {PRODUCT} " + ", ".join(f"{seconds:.2f}" for seconds in alone)
     print(f"growth: {name} seconds ~ {axis}^{exponent(sizes, taken):.2f} ({points})", flush=True)
 
 
