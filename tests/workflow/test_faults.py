@@ -59,7 +59,7 @@ def survives(project: TinyProject, sweep: str, delay: float, kill, expected: dic
     ("delay", "kill"),
     [
         (4.0, kill_whole_run),
-        (9.0, kill_a_stage),
+        pytest.param(9.0, kill_a_stage, marks=pytest.mark.long),
         pytest.param(14.0, kill_whole_run, marks=pytest.mark.long),
     ],
 )
@@ -147,6 +147,7 @@ def test_two_runs_at_once_are_refused_and_no_lock_is_left(fresh):
     assert "another run" not in fresh.run("run", "sweep=light", "--dry-run")
 
 
+@pytest.mark.long
 def test_the_second_of_two_runs_waits_for_the_first_and_finds_all_done(fresh, undisturbed):
     first = start(fresh, "light")
     wait_for_a_plan(fresh)
@@ -158,7 +159,10 @@ def test_the_second_of_two_runs_waits_for_the_first_and_finds_all_done(fresh, un
     assert fresh.tables("light") == undisturbed["light"]
 
 
-@pytest.mark.parametrize(("signals", "to_all"), [((signal.SIGINT,), True), ((signal.SIGTERM,), False)])
+@pytest.mark.parametrize(
+    ("signals", "to_all"),
+    [((signal.SIGINT,), True), pytest.param((signal.SIGTERM,), False, marks=pytest.mark.long)],
+)
 def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(fresh, undisturbed, signals, to_all):
     """Ctrl-C on a terminal reaches the whole group; SIGTERM, as a scheduler sends it, only `assay`."""
     printed = stop(fresh, signals, to_all)
@@ -167,6 +171,7 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_process(fresh, undisturbe
     assert fresh.tables("light") == undisturbed["light"]
 
 
+@pytest.mark.long
 def test_ctrl_c_twice_kills_what_is_at_work(fresh):
     began = time.monotonic()
     assert "stopped after" in stop(fresh, (signal.SIGINT, signal.SIGINT), to_all=True)

@@ -255,7 +255,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(
 
 def test_a_model_whose_folder_is_not_there_is_named_by_its_key(built_vlm: TinyProject) -> None:
     with pytest.raises(AssayError, match=r"vlm\.weights\.path: no folder or file .*llava-1\.5-7b-hf"):
-        built_vlm.prepare(sweep="paper_vlm")
+        built_vlm.prepare("vlm=llava", "questions=mmstar", "attribution=ig", sweep="paper_vlm")
 
 
 def test_the_plan_knows_which_explainers_read_attentions() -> None:
