@@ -56,7 +56,8 @@ def _require_name(name: str) -> None:
     """Refuse what is no plain file name: results/sweeps/ has a folder of this name."""
     if not re.fullmatch(NAME, name):
         raise AssayError(
-            f"sweep={name!r}: a sweep's name is letters, digits, '.', '_' and '-', a letter, digit or '_' first"
+            f"sweep={name!r}: a sweep's name is letters, digits, '.', '_' and '-', "
+            "with a letter, a digit or '_' first"
         )
 
 
