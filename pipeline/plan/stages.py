@@ -559,7 +559,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
     "comparison": (
         Stage(
             reads=("stats",),
-            after=("scoring",),
+            after=("images", "labels", "sampling", "crowd", "scoring"),
             libraries=("numpy", "pandas", "scipy", "matplotlib"),
             scope="sweep",
             process=True,

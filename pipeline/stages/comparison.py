@@ -10,16 +10,21 @@ from pipeline.files import read_json, write_json
 from pipeline.formulas import neutral_table
 from pipeline.report.comparison_figure import draw_comparison
 from pipeline.report.methods_text import methods_text
+from pipeline.stages.point_ratings import Inputs, gather_ratings, named
 from pipeline.stages.tables import read_table, write_table
 from pipeline.statistics.comparison import Comparison, compare
 from pipeline.statistics.crowd_mixed import mixed_table
+from pipeline.statistics.ratings import agreement_table, cost_table
 from pipeline.statistics.unit_pairs import unit_pairs
 
 TABLES = ("methods", "pairs", "errors")
 
 
-def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> list[str]:
-    """Write scores, methods, pairs, unit_pairs, errors, mixed (.parquet, .csv), methods.txt, the figure."""
+def run(config: dict[str, Any], inputs: Inputs, output: Path) -> list[str]:
+    """Write tables (.parquet, .csv), methods.txt, the figure.
+
+    Tables: scores, methods, pairs, unit_pairs, errors, cost, agreement, mixed.
+    """
     settings = config["stats"]
     scores = gather_scores(config["points"], inputs["scoring"])
     factors = list(config["points"][0]["factors"])
@@ -37,6 +42,9 @@ def run(config: dict[str, Any], inputs: dict[str, list[Path]], output: Path) -> 
     write_both(paired, output / "unit_pairs")
     for name in TABLES:
         write_both(getattr(comparison, name), output / name)
+    questions, ratings = gather_ratings(config["points"], inputs)
+    write_both(cost_table(questions, ratings, factors), output / "cost")
+    write_both(agreement_table(ratings, factors), output / "agreement")
     mixed = mixed_table(scores, factors, variant=settings["name"], confidence=settings["confidence"])
     write_both(mixed, output / "mixed")
     facts = {name: settings[name] for name in ("confidence", "rce_min_truth")}
@@ -57,7 +65,7 @@ def gather_influence(points: Sequence[dict[str, Any]], folders: Sequence[Path]) 
     """Return what each image adds to the error of each score, of points with coordinated draws."""
     folder_of = {folder.name: folder for folder in folders}
     tables = [
-        _named(read_table(path), point)
+        named(read_table(path), point)
         for point in points
         if (path := folder_of[point["keys"]["scoring"]] / "influence.parquet").is_file()
     ]
@@ -66,13 +74,7 @@ def gather_influence(points: Sequence[dict[str, Any]], folders: Sequence[Path]) 
 
 def point_scores(point: dict[str, Any], folder: Path) -> pd.DataFrame:
     """Return one point's scores with its factors; a method's variant is part of its name."""
-    return _named(read_table(folder / "scoring.parquet"), point)
-
-
-def _named(table: pd.DataFrame, point: dict[str, Any]) -> pd.DataFrame:
-    if point["variant"]:
-        table["method"] = table["method"] + f" ({point['variant']})"
-    return table.assign(**point["factors"])
+    return named(read_table(folder / "scoring.parquet"), point)
 
 
 def write_both(table: pd.DataFrame, stem: Path) -> None:

@@ -13,6 +13,7 @@ from pipeline.report.sweep_report import ReportInputs
 from pipeline.report.vlm_sheets import sheets_of
 from pipeline.statistics.comparison import compare
 from pipeline.statistics.crowd_mixed import mixed_table
+from pipeline.statistics.ratings import agreement_table, cost_table
 from pipeline.statistics.vlm_explainers import explainer_table
 from tests.report.test_sae_figures import sae_tables
 from tests.report.vlm_examples import CELL, factors_of, vlm_tables, write_images
@@ -44,12 +45,15 @@ def crowd_scores(levels: Mapping[str, float], n_units: int = 12, noise: float = 
     return pd.DataFrame(rows)
 
 
-def crowd_inputs(scores: pd.DataFrame, *, mixed: bool = False, **more: Any) -> ReportInputs:
-    """Return a report's inputs whose tables are made of scores."""
+def crowd_inputs(
+    scores: pd.DataFrame, *, mixed: bool = False, n_raters: int = 0, **more: Any
+) -> ReportInputs:
+    """Return a report's inputs whose tables are made of scores; n_raters answer about two images a unit."""
     factors = [name for name in ("dataset", "model", "layer", "scoring") if name in scores]
     found = compare(scores, factors=factors, n_bootstrap=200)
     tables = {"scores": scores, "methods": found.methods, "pairs": found.pairs, "errors": found.errors}
     tables |= {"mixed": mixed_table(scores, factors)} if mixed else {}
+    tables |= rating_tables(scores, factors, n_raters) if n_raters else {}
     methods = list(dict.fromkeys(scores["method"]))
     points = [point(name, {"scoring": f"k{number:012d}"}) for number, name in enumerate(methods)]
     told: dict[str, Any] = {
@@ -58,6 +62,25 @@ def crowd_inputs(scores: pd.DataFrame, *, mixed: bool = False, **more: Any) -> R
         "settings": [settings(name) for name in methods],
     }
     return ReportInputs("crowd", "trial", KEY, tables, **(told | more))
+
+
+def rating_tables(
+    scores: pd.DataFrame, factors: Sequence[str], n_raters: int, truth: float = 1.0
+) -> dict[str, pd.DataFrame]:
+    """Return cost and agreement of raters who say yes to one image and no to another, but for the last."""
+    whose = scores[[*factors, "method", "unit", "description"]]
+    asked = pd.concat([whose.assign(image_id=name, n_images=500) for name in ("a", "b")])
+    ratings = pd.concat([asked.assign(worker=f"w{n}", last=n == n_raters - 1) for n in range(n_raters)])
+    ratings = ratings.assign(
+        assignment=ratings["worker"] + ratings["image_id"] + ratings["description"],
+        rating=(ratings["image_id"] == "a") & ~ratings["last"],
+        source="simulated",
+        truth=truth * (ratings["image_id"] == "a"),
+    ).drop(columns=["unit", "n_images", "last"])
+    return {
+        "cost": cost_table(asked, ratings, factors),
+        "agreement": agreement_table(ratings, factors),
+    }
 
 
 def vlm_inputs(folder: Path | None = None, *, n_samples: int = 6, **more: Any) -> ReportInputs:

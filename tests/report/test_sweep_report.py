@@ -30,6 +30,7 @@ from tests.report.report_examples import (
     crowd_scores,
     figure,
     gallery,
+    rating_tables,
     sae_inputs,
     vlm_inputs,
 )
@@ -450,6 +451,51 @@ def test_a_series_keeps_its_colour_from_chart_to_chart() -> None:
     chart = scatter_chart("s", "t", rows, ("x", "x"), ("y", "y"), "kind", order=["a", "b", "c"])
     scale = json.loads(chart.spec)["encoding"]["color"]["scale"]
     assert scale == {"domain": ["b", "c"], "range": ["var(--series-1)", "var(--series-2)"]}
+
+
+# cost and raters
+
+
+def text_of(inputs: ReportInputs, anchor: str) -> str:
+    page = Report(sweep_report(inputs)).text
+    titles = {"cost": ("Cost", "Agreement of raters"), "raters": ("Agreement of raters", "Units")}
+    first, last = titles[anchor]
+    start = page.index(first, page.index(first) + 1)
+    return page[start : page.index(last, start)]
+
+
+def test_the_cost_of_ratings_is_told_by_method_and_what_it_saves() -> None:
+    inputs = crowd_inputs(crowd_scores(FAR), n_raters=3)
+    words = text_of(inputs, "cost")
+    assert "at $0.06 for a task of 15 images" in words
+    assert "csv 12 12 24 72 3 36 $2.59 18,000 99.6%" in " ".join(words.split())
+    assert "all 12 36 72 216 3" in " ".join(words.split())
+    assert csv_of(sweep_report(inputs), "cost_shown")["n_ratings"].tolist() == [72, 72, 72, 216]
+
+
+def test_raters_are_told_apart_by_the_lowest_and_the_highest() -> None:
+    words = " ".join(text_of(crowd_inputs(crowd_scores(FAR), n_raters=3), "raters").split())
+    assert "csv 72 3 24 0.333 0.667 (0.500 to 0.750)" in words
+    assert "0.833 (0.500 to 1.000) 0.333 0.000" in words
+
+
+@pytest.mark.parametrize(
+    ("n_raters", "truth", "words"),
+    [
+        (0, 1.0, "Nobody rated"),
+        (1, 1.0, "One rater alone agrees with nobody"),
+        (3, nan, "Where no label says what is true, it is not known how often raters are right."),
+    ],
+)
+def test_what_is_not_known_of_raters_is_said_in_words(n_raters: int, truth: float, words: str) -> None:
+    scores = crowd_scores(FAR)
+    inputs = crowd_inputs(scores)
+    told = rating_tables(scores, inputs.factors, n_raters, truth) if n_raters else {}
+    assert words in text_of(replace(inputs, tables={**inputs.tables, **told}), "raters")
+
+
+def test_scores_without_people_cost_nothing() -> None:
+    assert "nothing was paid" in text_of(crowd_inputs(crowd_scores(FAR)), "cost")
 
 
 # the page

@@ -15,6 +15,7 @@ from pipeline.report.sections.settings import settings_section
 from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows
 from pipeline.report.sections.wording import counted, estimate, listed, measured, share
 from pipeline.statistics.cells import NEGLIGIBLE, kept_apart
+from pipeline.statistics.ratings import PAPER
 
 REFERENCE = "random"
 JUDGES = ("crowd", "automatic", "oracle")
@@ -56,6 +57,39 @@ ERRORS: Columns = {
     "rce": "mean RCE",
     "flags": "flags",
 }
+COST: Columns = {
+    "method": "method",
+    "n_units": "units",
+    "n_texts": "texts",
+    "n_inputs": "images with a text",
+    "n_ratings": "ratings",
+    "n_workers": "raters",
+    "n_assignments": "assignments",
+    "dollars": "dollars",
+    "n_everything": "ratings of every image",
+    "saved": "saved",
+    "flags": "flags",
+}
+AGREEMENT: Columns = {
+    "method": "method",
+    "n_ratings": "ratings",
+    "n_workers": "raters",
+    "n_shared": "rated twice or more",
+    "yes": "yes",
+    "agreement": Shown("pairs that agree (rater)", ("worker_agreement_low", "worker_agreement_high")),
+    "alpha": "alpha",
+    "n_known": "truth known",
+    "accuracy": Shown("right (rater)", ("worker_accuracy_low", "worker_accuracy_high")),
+    "miss": "missed",
+    "false_alarm": "false alarms",
+}
+UNTOLD = {
+    "one_worker": "One rater alone agrees with nobody: there is no agreement to tell.",
+    "one_rating_each": "No image and text was rated twice, so agreement cannot be told.",
+    "all_equal": "All ratings are equal, so alpha is undefined.",
+    "no_truth": "Where no label says what is true, it is not known how often raters are right.",
+}
+"""Flags of the table of agreement in words."""
 
 
 def claim(inputs: ReportInputs) -> list[str]:
@@ -330,37 +364,49 @@ def _errors(inputs: ReportInputs) -> Section:
 
 
 def _cost(inputs: ReportInputs) -> Section:
-    if len(cost := inputs.table("cost")):
-        return Section("cost", "Cost", (), (data_table("cost_shown", "cost", cost, inputs.key),))
-    methods = inputs.table("methods")
-    if methods.empty or not methods["n_ratings"].sum():
+    cost = inputs.table("cost")
+    if cost.empty or not cost["n_ratings"].sum():
         return Section("cost", "Cost", ("No rating was used: nothing was paid.",))
-    rows = methods[methods["level"] == "overall"]
-    asked = [point.settings.get("crowd") or {} for point in inputs.planned]
-    prices = {(float(c.get("reward") or 0), float(c.get("inputs_per_task") or 0)) for c in asked}
-    words = ["Ratings behind each method's scores; one that several units use is counted for each."]
-    columns = {
-        **_varying(rows, inputs.factors),
-        "method": "method",
-        "n_units": "units",
-        "n_ratings": "ratings",
-    }
-    if len(prices) == 1 and all(next(iter(prices))):
-        reward, per_task = prices.pop()
-        rows = rows.assign(dollars=rows["n_ratings"] / per_task * reward)
-        words.append(f"Dollars: at ${reward:g} a task of {per_task:g} ratings, without fees, and so at most.")
-        columns["dollars"] = "dollars for raters"
-    table = data_table("cost_shown", "cost", rows, inputs.key, shown=columns)
+    rows = cost[cost["level"] == "overall"]
+    words = [
+        "A rating that several units or methods use counts once, so all methods together may have fewer than "
+        "their sum. Saved: against asking as many people about every image that the units are judged on.",
+    ]
+    if rows["dollars"].notna().any():
+        words.append(
+            f"The raters are simulated; dollars are what MTurk would take, its fee included, at "
+            f"${PAPER.reward:g} for a task of {PAPER.inputs_per_task} images. `assay cost` has other prices."
+        )
+    if rows["dollars"].isna().any():
+        words.append("What people were paid is not in the results: `assay cost --study NAME` has it.")
+    if rows["flags"].str.contains("unrated_inputs", regex=False).any():
+        words.append("unrated_inputs: some images that were drawn have no rating.")
+    shown = {**_varying(rows, inputs.factors), **COST}
+    keys = keys_of_rows(rows, inputs.planned, "crowd", "method")
+    table = data_table("cost_shown", "cost", rows, inputs.key, shown=shown, keys=keys)
     return Section("cost", "Cost", tuple(words), (table,))
 
 
 def _raters(inputs: ReportInputs) -> Section:
     agreement = inputs.table("agreement")
     if agreement.empty:
-        return Section("raters", "Agreement of raters", ("It was not computed for this sweep.",))
-    words = "Alpha is Krippendorff's: 1 for full agreement, about 0 for what chance gives."
-    table = data_table("agreement_shown", "agreement of raters", agreement, inputs.key)
-    return Section("raters", "Agreement of raters", (words,), (table,))
+        return Section("raters", "Agreement of raters", ("Nobody rated, so there is no agreement to show.",))
+    rows = agreement[agreement["level"] == "overall"]
+    words = [
+        "Pairs that agree: of two ratings of one image and text, how often both say the same. Alpha is "
+        "Krippendorff's: 1 for full agreement, about 0 for what chance gives. In brackets: of the rater with "
+        "the lowest and the highest."
+    ]
+    words += [said for flag, said in UNTOLD.items() if rows["flags"].str.contains(flag, regex=False).any()]
+    if rows["n_known"].sum():
+        words.append(
+            "Right: where the labels say whether the text is true of the image. Missed: answers no although "
+            "it is; false alarms: answers yes although it is not."
+        )
+    shown = {**_varying(rows, inputs.factors), **AGREEMENT}
+    keys = keys_of_rows(rows, inputs.planned, "crowd", "method")
+    table = data_table("agreement_shown", "agreement of raters", rows, inputs.key, shown=shown, keys=keys)
+    return Section("raters", "Agreement of raters", tuple(words), (table,))
 
 
 def _varying(rows: pd.DataFrame, factors: Sequence[str]) -> dict[str, str]:

@@ -171,10 +171,23 @@ def _count(value: float) -> str:
 FORMATS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(("p", "p_holm", "p_random", "p_t", "p_t_holm", "p_wilcoxon", "p_wilcoxon_holm"), p_cell),
     "p_first": share,
+    "n_everything": _count,
+    "saved": lambda value: f"{100 * value:.1f}%",
     "dollars": lambda value: f"${value:,.2f}",
     **dict.fromkeys(("tie_share", "dead_share", "rce", "rce_median", "rce_large"), _part),
     **dict.fromkeys(
-        ("n_states", "together", "alone", "ties", "insertion", "published", "sii_all", "sae_k"), _count
+        (
+            "n_everything",
+            "n_states",
+            "together",
+            "alone",
+            "ties",
+            "insertion",
+            "published",
+            "sii_all",
+            "sae_k",
+        ),
+        _count,
     ),
 }
 """How a column's numbers are shown, where not as measured ones."""
