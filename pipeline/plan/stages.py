@@ -591,7 +591,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {  # upstream first
         ),
         Stage(
             reads=("track", "tracking"),
-            after=("scoring", "comparison", "report"),
+            after=("scoring", "gallery", "comparison", "report"),
             libraries=("wandb",),
             variants=RUNS,
             scope="sweep",

@@ -25,8 +25,8 @@ class PointRecord:
     """What is logged of one point.
 
     key: names its run. config: plain data (what JSON can hold). summary: its numbers. history: a row a
-    step, drawn as curves over its first column. results: the key of each stage's result. images: PNG files
-    by name. references: folders results/<stage>/<key> that the run points at.
+    step, drawn as curves over its first column. results: the key of each stage's result. images: picture
+    files by name. references: folders results/<stage>/<key> that the run points at.
     """
 
     key: str

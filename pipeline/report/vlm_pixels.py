@@ -37,8 +37,20 @@ def heat_uri(scores: ArrayLike, grid: tuple[int, int]) -> str:
     shades = np.arange(-LEVELS, LEVELS + 1)
     image = Image.fromarray((shade_levels(scores) + LEVELS).astype(np.uint8).reshape(grid), mode="P")
     image.putpalette([channel for shade in shades for channel in (FOR if shade > 0 else AGAINST)])
-    opacities = np.rint(255 * OPACITY * np.abs(shades) / LEVELS).astype(np.uint8)
-    return _uri(_encoded(image, "PNG", optimize=True, transparency=opacities.tobytes()), "png")
+    return _uri(_encoded(image, "PNG", optimize=True, transparency=_opacities(shades).tobytes()), "png")
+
+
+def heated(canvas: Image.Image, scores: ArrayLike, grid: tuple[int, int]) -> Image.Image:
+    """Return a canvas with the map of `heat_uri` over it, a rectangle a patch."""
+    shades = shade_levels(scores).reshape(grid)
+    colours = np.where((shades > 0)[..., None], FOR, AGAINST)
+    pixels = np.dstack([colours, _opacities(shades)]).astype(np.uint8)
+    heat = Image.fromarray(pixels, mode="RGBA").resize(canvas.size, Image.Resampling.NEAREST)
+    return Image.alpha_composite(canvas.convert("RGBA"), heat).convert("RGB")
+
+
+def _opacities(shades: NDArray[np.int64]) -> NDArray[np.uint8]:
+    return np.rint(255 * OPACITY * np.abs(shades) / LEVELS).astype(np.uint8)
 
 
 def canvas_uri(path: Path) -> tuple[str, tuple[int, int]]:

@@ -1,6 +1,7 @@
 """tracking: a W&B run for each point and one for the sweep, written by one job."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipeline.files import write_json
@@ -11,15 +12,16 @@ from pipeline.stages.runs.registry import records_of
 def run(config: dict[str, Any], inputs: dict[str, Any], output: Path) -> list[str]:
     """Write wandb/ with one folder a run, and runs.json: id, name and folder of each."""
     settings = config["tracking"]
-    points, sweep = records_of(config["track"])(config, inputs)
-    runs = log_sweep(
-        points,
-        sweep,
-        project=settings["project"],
-        entity=settings["entity"],
-        mode=settings["mode"],
-        directory=output,
-    )
+    with TemporaryDirectory() as pictures:
+        points, sweep = records_of(config["track"])(config, inputs, Path(pictures))
+        runs = log_sweep(
+            points,
+            sweep,
+            project=settings["project"],
+            entity=settings["entity"],
+            mode=settings["mode"],
+            directory=output,
+        )
     write_runs(output, runs)
     return []
 

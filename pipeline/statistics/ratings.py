@@ -1,6 +1,7 @@
 """What a sweep's ratings cost, and how far raters agree with each other and with the truth."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import isnan
 
 import numpy as np
 import pandas as pd
@@ -160,6 +161,7 @@ def _against_truth(known: pd.DataFrame) -> Row:
     }
 
 
-def _ends(name: str, values: object) -> Row:
-    found = pd.Series(list(values), dtype=np.float64).dropna()  # type: ignore[call-overload]
-    return {f"{name}_low": float(found.min()), f"{name}_high": float(found.max())}
+def _ends(name: str, values: Iterable[float]) -> Row:
+    """Return the lowest and the highest of the values that are known, NaN where none is."""
+    known = [value for value in values if not isnan(value)]
+    return {f"{name}_low": min(known, default=np.nan), f"{name}_high": max(known, default=np.nan)}

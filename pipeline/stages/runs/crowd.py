@@ -2,34 +2,48 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pipeline.files import read_json
 from pipeline.report.crowd_runs import point_record, sweep_record
+from pipeline.report.point_pictures import draw_units
 from pipeline.report.tracking import PointRecord, SweepRecord
 from pipeline.stages.comparison import point_scores, read_comparison
 from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
+from pipeline.stages.tables import read_table
+
+WHOSE = ("scoring", "gallery")
+"""Stages of a point that its record is made of."""
 
 
-def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[PointRecord], SweepRecord]:
-    """Return a record a point and the sweep's."""
+def records(
+    config: Mapping[str, Any], inputs: Mapping[str, Any], pictures: Path
+) -> tuple[list[PointRecord], SweepRecord]:
+    """Return a record a point and the sweep's; the points' pictures are drawn in the folder `pictures`."""
     folder = inputs["comparison"]
     facts = read_json(folder / "facts.json")
     comparison = read_comparison(folder, facts["factors"], facts["confidence"])
-    folder_of = {scoring.name: scoring for scoring in inputs["scoring"]}
-    points = [
-        point_record(
+    folder_of = {(stage, each.name): each for stage in WHOSE for each in inputs[stage]}
+    points = []
+    for point in config["points"]:
+        folders = {stage: folder_of[stage, key] for stage, key in point["keys"].items() if stage in WHOSE}
+        scores = point_scores(point, folders["scoring"])
+        record = point_record(
             key=point["keys"]["scoring"],
             config=point["settings"],
             factors=point["factors"],
-            scores=point_scores(point, folder_of[point["keys"]["scoring"]]),
+            scores=scores,
             comparison=comparison,
             tags=tags(point),
             results=point["results"],
         )
-        for point in config["points"]
-    ]
+        path = pictures / f"{record.key}.jpg"
+        drawn = "gallery" in folders and draw_units(
+            read_table(folders["gallery"] / "gallery.parquet"), scores, path
+        )
+        points.append(replace(record, images={"units": path} if drawn else {}))
     figure, n_points = folder / "comparison.png", {"points": len(points)}
     record = sweep_record(config["sweep"], folder.name, comparison, figure, n_points)
     return points, replace(record, **published(inputs, "comparison"))

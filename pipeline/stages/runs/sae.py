@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pipeline.files import canonical
+from pipeline.report.point_pictures import draw_attributes
 from pipeline.report.sae_figures import FIGURES
 from pipeline.report.tracking import PointRecord, SweepRecord
 from pipeline.stages.runs.published import published
@@ -17,14 +19,16 @@ from pipeline.stages.tables import read_table
 from pipeline.statistics.sae_baselines import UNTRAINED
 
 
-def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[PointRecord], SweepRecord]:
-    """Return a record a point and the sweep's."""
+def records(
+    config: Mapping[str, Any], inputs: Mapping[str, Any], pictures: Path
+) -> tuple[list[PointRecord], SweepRecord]:
+    """Return a record a point and the sweep's; the points' pictures are drawn in the folder `pictures`."""
     folder = inputs["sae_comparison"]
     tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
     points = gather_points(config["points"], inputs)
     rows = tables["saes"].to_dict("records")
     logged = [
-        _record(point, config_of, row)
+        _record(point, config_of, row, pictures)
         for point, config_of, row in zip(points, config["points"], rows, strict=True)
     ]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
@@ -39,17 +43,22 @@ def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[
     )
 
 
-def _record(point: SaePoint, planned: Mapping[str, Any], row: Mapping[Any, Any]) -> PointRecord:
+def _record(
+    point: SaePoint, planned: Mapping[str, Any], row: Mapping[Any, Any], pictures: Path
+) -> PointRecord:
+    key, attributes = _run_key(point.keys), attribute_rows(point)
+    drawn = draw_attributes(attributes, path := pictures / f"{key}.png")
     return PointRecord(
-        key=_run_key(point.keys),
+        key=key,
         name=" ".join([*planned["factors"].values()]),
         config={**planned["settings"], "factors": planned["factors"]},
-        tables={"attributes": attribute_rows(point), "k_sweep": k_rows(point)},
+        tables={"attributes": attributes, "k_sweep": k_rows(point)},
         summary={name: value for name, value in row.items() if not str(name).endswith("_key")},
         tags=tags(planned),
         results=planned["results"],
         references=tuple(point.folders[stage] for stage in sorted(point.folders)),
         history=point.table("sae", "curves"),
+        images={"attributes_f1": path} if drawn else {},
     )
 
 

@@ -2,18 +2,21 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pipeline.files import canonical
+from pipeline.report.point_pictures import draw_samples
 from pipeline.report.tracking import PointRecord, SweepRecord
 from pipeline.report.vlm_figures import FIGURES
+from pipeline.stages.asking import usable
 from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
 from pipeline.stages.tables import read_table
 from pipeline.stages.vlm_comparison import TABLES
-from pipeline.stages.vlm_results import VlmPoint, gather_points
+from pipeline.stages.vlm_results import VlmPoint, canvases, gather_points
 
 MEANS = (
     "mean_f",
@@ -30,22 +33,35 @@ MEANS = (
 """Columns of the table of explainers that are a run's numbers."""
 
 
-def records(config: Mapping[str, Any], inputs: Mapping[str, Any]) -> tuple[list[PointRecord], SweepRecord]:
-    """Return a record a point and the sweep's."""
+def records(
+    config: Mapping[str, Any], inputs: Mapping[str, Any], pictures: Path
+) -> tuple[list[PointRecord], SweepRecord]:
+    """Return a record a point and the sweep's; the points' pictures are drawn in the folder `pictures`."""
     folder = inputs["vlm_comparison"]
     tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
     points = gather_points(config["points"], inputs)
-    logged = [_record(*pair, tables) for pair in zip(points, config["points"], strict=True)]
+    seen = canvases(points)
+    logged = [_record(*pair, tables, seen, pictures) for pair in zip(points, config["points"], strict=True)]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
     told, shared = {"points": len(points)}, published(inputs, "vlm_comparison")
     name = config["sweep"]
     return logged, SweepRecord(name, folder.name, tables, figures, _summary(tables), told, **shared)
 
 
-def _record(point: VlmPoint, planned: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> PointRecord:
+def _record(
+    point: VlmPoint,
+    planned: Mapping[str, Any],
+    tables: Mapping[str, pd.DataFrame],
+    seen: Mapping[tuple[str, ...], Path],
+    pictures: Path,
+) -> PointRecord:
+    key = "k" + hashlib.sha256(canonical(point.keys).encode()).hexdigest()[:12]
+    samples = _explained(point)
+    canvas_of = [seen[*point.factors.values(), name] for name in samples["sample_id"]]
+    drawn = draw_samples(samples, canvas_of, path := pictures / f"{key}.jpg")
     (row,) = _own(tables["explainers"], point).to_dict("records")
     return PointRecord(
-        key="k" + hashlib.sha256(canonical(point.keys).encode()).hexdigest()[:12],
+        key=key,
         name=" ".join([*point.factors.values(), point.explainer]),
         config={**planned["settings"], "factors": point.factors},
         tables={
@@ -56,7 +72,17 @@ def _record(point: VlmPoint, planned: Mapping[str, Any], tables: Mapping[str, pd
         results=planned["results"],
         references=tuple(point.folders[stage] for stage in sorted(point.folders)),
         history=_own(tables["curves"], point).groupby("share", as_index=False)[["ins", "del"]].mean(),
+        images={"samples_marked": path} if drawn else {},
     )
+
+
+def _explained(point: VlmPoint) -> pd.DataFrame:
+    """Return the samples with an answer: what was asked, F, and the scores of patches (None without)."""
+    asked = usable(point.table("answers", "answers"))
+    maps = point.table("attributions", "attributions")[["sample_id", "patches"]]
+    scores = point.table("synergy", "synergy")[["sample_id", "f"]]
+    table = asked.merge(scores, on="sample_id", how="left").merge(maps, on="sample_id", how="left")
+    return table.assign(patches=table["patches"].astype(object).where(table["patches"].notna(), None))
 
 
 def _own(table: pd.DataFrame, point: VlmPoint) -> pd.DataFrame:
