@@ -6,6 +6,7 @@ import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
 from pipeline.report.mixed_text import mixed_text
+from pipeline.report.wording import number, percent
 from pipeline.statistics.comparison import Comparison
 
 _ERROR_NOTE = (
@@ -38,13 +39,13 @@ def _method_rows(overall: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
             **{name: overall[name] for name in _shown(overall, comparison)},
             "rank": overall["rank"].map(lambda rank: MISSING if pd.isna(rank) else str(rank)),
             "method": overall["method"],
-            "mean score": overall["mean"].map(_number),
-            f"{_percent(comparison)} interval": [_interval(low, high) for low, high in intervals],
+            "mean score": overall["mean"].map(number),
+            f"{percent(comparison.confidence)} interval": [_interval(low, high) for low, high in intervals],
             "units": overall["n_units"].astype("str"),
             "texts": overall["n_texts"].astype("str"),
             "missing": overall["n_missing"].astype("str"),
             "common units": overall["n_common"].astype("str"),
-            "mean on these": overall["mean_common"].map(_number),
+            "mean on these": overall["mean_common"].map(number),
             "P(first)": overall["p_first"].map(_share),
             "ratings used": overall["n_ratings"].astype("str"),
             "flags": overall["flags"],
@@ -56,7 +57,7 @@ def _method_rows(overall: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
 
 def _method_notes(overall: pd.DataFrame, comparison: Comparison) -> str:
     notes = [
-        f"{_percent(comparison)} interval over units, for these images and raters; "
+        f"{percent(comparison.confidence)} interval over units, for these images and raters; "
         "not the error against the truth. Units with one text count as a cluster.",
         "Missing: units without a score. A rating that several units use is counted for each.",
     ]
@@ -80,18 +81,14 @@ def _error_rows(errors: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
             **{name: errors[name] for name in _shown(errors, comparison)},
             "method": errors["method"],
             "pairs": (errors["n_pairs"] + errors["n_zero"]).astype("str"),
-            "MAE": errors["mae"].map(_number),
-            "bias": errors["bias"].map(_number),
+            "MAE": errors["mae"].map(number),
+            "bias": errors["bias"].map(number),
             "median RCE": errors["rce_median"].map(_relative),
             f"mean RCE, {large}": errors["rce_large"].map(_relative),
             f"pairs, {large}": errors["n_large"].astype("str"),
             "mean RCE": errors["rce"].map(_relative),
         }
     )
-
-
-def _percent(comparison: Comparison) -> str:
-    return f"{100 * comparison.confidence:g}%"
 
 
 def _share(p: float) -> str:
@@ -109,9 +106,5 @@ def _shown(rows: pd.DataFrame, comparison: Comparison) -> list[str]:
     return [name for name in comparison.factors if name in rows and len(set(rows[name])) > 1]
 
 
-def _number(value: float) -> str:
-    return MISSING if pd.isna(value) else f"{value:.3f}"
-
-
 def _interval(low: float, high: float) -> str:
-    return MISSING if pd.isna(low) else f"{low:.3f} to {high:.3f}"
+    return MISSING if pd.isna(low) else f"{number(low)} to {number(high)}"

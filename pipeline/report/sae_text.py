@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from pipeline.report.aligned import MISSING, aligned
+from pipeline.report.aligned import aligned
 from pipeline.report.mixed_text import mixed_text
+from pipeline.report.wording import estimates, number, percent
 from pipeline.statistics.sae_baselines import UNTRAINED
 
 MEANS = {
@@ -32,7 +33,7 @@ def sae_text(tables: Mapping[str, pd.DataFrame], confidence: float) -> str:
     """
     parts = ["means over dictionary sizes and seeds\n" + aligned(_variants(tables["saes"])) + _notes(tables)]
     parts.append(
-        f"does the metric tell trained from untrained? difference with {100 * confidence:g}% interval\n"
+        f"does the metric tell trained from untrained? difference with {percent(confidence)} interval\n"
         + aligned(_verdicts(tables["sanity"]))
     )
     if len(tables["mixed"]):
@@ -45,7 +46,7 @@ def _variants(saes: pd.DataFrame) -> pd.DataFrame:
     groups = saes.groupby("variant", sort=False)
     means = groups[list(shown)].mean().assign(n=groups.size())
     means = means.sort_values("match_score", ascending=False, kind="stable")
-    columns = {title: means[name].map(_number) for name, title in shown.items()}
+    columns = {title: means[name].map(number) for name, title in shown.items()}
     return pd.DataFrame({"variant": means.index, "SAEs": means["n"].astype(str), **columns})
 
 
@@ -67,22 +68,14 @@ def _verdicts(sanity: pd.DataFrame) -> pd.DataFrame:
         {
             "metric": sanity["metric"],
             "variant": sanity["variant"],
-            **{name: sanity[name].map(_number) for name in ("trained", *UNTRAINED)},
-            **{f"over {kind}": [_interval(row, kind) for _, row in sanity.iterrows()] for kind in UNTRAINED},
+            **{name: sanity[name].map(number) for name in ("trained", *UNTRAINED)},
+            **{f"over {kind}": _over(sanity, kind) for kind in UNTRAINED},
             "drawn anew": sanity["n_items"].astype(str) + " " + sanity["resampled"],
             "verdict": sanity["verdict"].map(VERDICTS),
         }
     )
 
 
-def _interval(row: pd.Series, kind: str) -> str:
+def _over(sanity: pd.DataFrame, kind: str) -> list[str]:
     name = f"over_{kind}"
-    if pd.isna(row[name]):
-        return MISSING
-    if pd.isna(row[f"{name}_low"]):
-        return f"{row[name]:.3f}"
-    return f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
-
-
-def _number(value: float) -> str:
-    return MISSING if pd.isna(value) else f"{value:.3f}"
+    return estimates(sanity, name, f"{name}_low", f"{name}_high")

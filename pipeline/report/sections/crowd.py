@@ -8,13 +8,23 @@ import pandas as pd
 
 from pipeline.report.interactive import ranking_chart, scatter_chart
 from pipeline.report.report_inputs import ReportInputs
-from pipeline.report.sections.findings import Difference, mixed_block, mixed_difference, over_reference, scope
+from pipeline.report.sections.findings import (
+    Difference,
+    firsts,
+    in_order,
+    missing,
+    mixed_block,
+    mixed_difference,
+    over_reference,
+    resamples,
+    scope,
+)
 from pipeline.report.sections.gallery import gallery_section
 from pipeline.report.sections.section import Block, Section, picture
 from pipeline.report.sections.settings import settings_section
-from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows
-from pipeline.report.sections.wording import counted, estimate, listed, measured, share
-from pipeline.statistics.cells import NEGLIGIBLE, kept_apart
+from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows, varying
+from pipeline.report.sections.wording import counted, estimate, listed, measured
+from pipeline.statistics.cells import kept_apart
 from pipeline.statistics.ratings import PAPER
 
 REFERENCE = "random"
@@ -97,7 +107,7 @@ def claim(inputs: ReportInputs) -> list[str]:
     rows = main_rows(inputs)
     if rows.empty:
         return ["This sweep has no scores, so no method is ranked."]
-    ranked = rows[rows["rank"].notna() & rows["mean_common"].notna()].sort_values("rank")
+    ranked = in_order(rows)
     if ranked.empty:
         return [_unranked(rows), *_caveats(rows, inputs)]
     told = [_first(ranked, inputs), _over_random(ranked, inputs)]
@@ -152,15 +162,13 @@ def _first(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
     mean = _mean(first, inputs.confidence)
     if len(ranked) == 1:
         return f"{first['method']} has a mean score of {mean} {over}. It is the only method with a score."
-    tied = ranked[(ranked["mean_common"] - first["mean_common"]).abs() <= NEGLIGIBLE]
-    if len(tied) > 1:
+    if len(tied := firsts(ranked)) > 1:
         return (
             f"{listed([*map(str, tied['method'])])} tie for the first place: a mean score of {mean} {over}."
         )
     second = ranked.iloc[1]
     found = _difference(first, second, inputs)
-    sure = first["n_common"] > 1 and not isnan(first["p_first"])
-    often = f" It is first in {share(first['p_first'])} of resamples." if sure else ""
+    often = f" {said[0].upper()}{said[1:]}." if (said := resamples(first)) else ""
     if found.is_shown(inputs.confidence):
         ahead = f"{found.text} above the runner-up, {second['method']}"
         return f"{first['method']} has the highest mean score, {mean} {over}: {ahead}.{often}"
@@ -213,10 +221,8 @@ def _over_random(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
 
 
 def _caveats(rows: pd.DataFrame, inputs: ReportInputs) -> list[str]:
-    n_missing = int(rows["n_missing"].sum())
-    n_asked = int(rows["n_units"].sum()) + n_missing
-    missing = f"{n_missing} of {counted(n_asked, 'score')} are missing." if n_missing else ""
-    told = [scope(inputs.table("methods"), inputs.factors), missing, _few(rows, inputs), _simulated(inputs)]
+    about = scope(inputs.table("methods"), inputs.factors)
+    told = [about, missing(rows, "n_units", "scores"), _few(rows, inputs), _simulated(inputs)]
     found = " ".join(filter(None, told))
     return [found] if found else []
 
@@ -253,7 +259,7 @@ def _ranking(inputs: ReportInputs) -> Section:
     if len(pairs):
         own = pairs[pairs["level"] == "overall"]
         words = "Differences of two methods over the units that both have."
-        shown: Columns = {**_varying(own, inputs.factors), **PAIRS}
+        shown: Columns = {**varying(own, inputs.factors), **PAIRS}
         blocks.append(
             data_table("pairs_shown", "pairs of methods", own, inputs.key, shown=shown, words=(words,))
         )
@@ -287,7 +293,7 @@ def _ranking_chart(rows: pd.DataFrame, scores: pd.DataFrame, inputs: ReportInput
 
 
 def _methods_table(name: str, title: str, rows: pd.DataFrame, inputs: ReportInputs) -> Block:
-    shown: Columns = {**_varying(rows, inputs.factors), **METHODS}
+    shown: Columns = {**varying(rows, inputs.factors), **METHODS}
     if (rows["n_common"] == rows["n_units"]).all():
         shown = {key: how for key, how in shown.items() if key not in ("n_common", "mean_common")}
     keys = keys_of_rows(rows, inputs.planned, "scoring", "method")
@@ -354,7 +360,7 @@ def _errors(inputs: ReportInputs) -> Section:
         words = "The truth is not known here: no point has scoring=oracle, so there is no RCE."
         return Section("errors", "Error against the truth", (words,))
     rows = errors[errors["level"] == "overall"]
-    shown: Columns = {**_varying(rows, inputs.factors), **ERRORS}
+    shown: Columns = {**varying(rows, inputs.factors), **ERRORS}
     words = (
         "RCE is |score - truth| / |truth|; its mean is large where a truth is near 0, so that over large "
         f"truths (at least {inputs.facts.get('rce_min_truth', 0.05):g}) stands beside it."
@@ -381,7 +387,7 @@ def _cost(inputs: ReportInputs) -> Section:
         words.append("What people were paid is not in the results: `assay cost --study NAME` has it.")
     if rows["flags"].str.contains("unrated_inputs", regex=False).any():
         words.append("unrated_inputs: some images that were drawn have no rating.")
-    shown = {**_varying(rows, inputs.factors), **COST}
+    shown = {**varying(rows, inputs.factors), **COST}
     keys = keys_of_rows(rows, inputs.planned, "crowd", "method")
     table = data_table("cost_shown", "cost", rows, inputs.key, shown=shown, keys=keys)
     return Section("cost", "Cost", tuple(words), (table,))
@@ -403,14 +409,10 @@ def _raters(inputs: ReportInputs) -> Section:
             "Right: where the labels say whether the text is true of the image. Missed: answers no although "
             "it is; false alarms: answers yes although it is not."
         )
-    shown = {**_varying(rows, inputs.factors), **AGREEMENT}
+    shown = {**varying(rows, inputs.factors), **AGREEMENT}
     keys = keys_of_rows(rows, inputs.planned, "crowd", "method")
     table = data_table("agreement_shown", "agreement of raters", rows, inputs.key, shown=shown, keys=keys)
     return Section("raters", "Agreement of raters", tuple(words), (table,))
-
-
-def _varying(rows: pd.DataFrame, factors: Sequence[str]) -> dict[str, str]:
-    return {name: name for name in factors if name in rows and len(set(rows[name])) > 1}
 
 
 def _splitting(rows: pd.DataFrame, factors: Sequence[str]) -> str | None:

@@ -11,7 +11,8 @@ from pipeline.report.mixed_text import SENTENCES
 from pipeline.report.report_inputs import ReportInputs
 from pipeline.report.sections.section import Block
 from pipeline.report.sections.tables import Columns, Shown, data_table
-from pipeline.report.sections.wording import counted, is_shown, listed, measured, p_words, spread
+from pipeline.report.sections.wording import counted, is_shown, listed, measured, p_words, share, spread
+from pipeline.statistics.cells import NEGLIGIBLE
 
 GROUPS = {"model": "model", "vlm": "model", "dataset": "dataset", "questions": "question set"}
 
@@ -99,6 +100,30 @@ def over_reference(name: str, found: Difference, confidence: float, title: str) 
     if found.turned.is_shown(confidence):
         return f"{name} is {found.turned.text} below {title}."
     return f"It is not shown that {name} is above {title}: the difference is {found.text}."
+
+
+def in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranked rows, the first one first; a row without a common mean is not ranked."""
+    return rows[rows["rank"].notna() & rows["mean_common"].notna()].sort_values("rank")
+
+
+def firsts(ranked: pd.DataFrame) -> pd.DataFrame:
+    """Return the first ranked row with those that tie with it."""
+    apart = ranked["mean_common"] - ranked["mean_common"].iloc[0]
+    return ranked[apart.abs() <= NEGLIGIBLE]
+
+
+def missing(rows: pd.DataFrame, counts: str, what: str) -> str:
+    """Say how many of what was asked for is missing; counts: the column of what is there."""
+    n_missing = int(rows["n_missing"].sum())
+    n_asked = int(rows[counts].sum()) + n_missing
+    return f"{n_missing:,} of {n_asked:,} {what} are missing." if n_missing else ""
+
+
+def resamples(first: pd.Series) -> str:
+    """Return in how many resamples the first is first, "" where resampling says nothing."""
+    known = first["n_common"] > 1 and not isnan(first["p_first"])
+    return f"it is first in {share(first['p_first'])} of resamples" if known else ""
 
 
 def scope(frame: pd.DataFrame, factors: Sequence[str]) -> str:

@@ -8,11 +8,12 @@ import pandas as pd
 from pipeline.report.interactive import line_chart, scatter_chart
 from pipeline.report.report_inputs import ReportInputs
 from pipeline.report.sae_drawing import variants_of
+from pipeline.report.sae_text import MEANS
 from pipeline.report.sections.findings import Difference, mixed_block, mixed_difference, over_reference, scope
 from pipeline.report.sections.gallery import gallery_section
-from pipeline.report.sections.section import Block, Section, picture
+from pipeline.report.sections.section import Block, Section, pictures
 from pipeline.report.sections.settings import settings_section
-from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table
+from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, varying
 from pipeline.report.sections.wording import counted, listed, measured, with_spread
 from pipeline.statistics.cells import NEGLIGIBLE
 from pipeline.statistics.sae_baselines import UNTRAINED
@@ -20,16 +21,6 @@ from pipeline.statistics.sanity import ALL
 
 SCORES = {"dmatch_score": "dMATCHScore", "match_score": "MATCHScore"}
 """What SAEs are ranked by: the first that is known of any of them."""
-MEANS = {
-    "match_score": "MATCHScore",
-    "dmatch_score": "dMATCHScore",
-    "tapa_score": "TAPAScore",
-    "dstay": "dstay",
-    "l0": "L0",
-    "explained_variance": "explained variance",
-    "dead_share": "dead share",
-    "probe_f1": "linear probe F1",
-}
 SAES: Columns = {
     "variant": "SAE",
     "dictionary_size": "latents",
@@ -208,11 +199,7 @@ def _ranking(inputs: ReportInputs) -> Section:
             words=words,
         )
     ]
-    blocks.append(
-        data_table(
-            "saes_shown", "every SAE", saes, inputs.key, shown=_known(saes, inputs.factors), folded=True
-        )
-    )
+    blocks.append(_every_sae(saes, inputs))
     blocks += mixed_block(inputs, "variant", "F1")
     return Section("ranking", "Ranking", (), blocks)
 
@@ -243,8 +230,8 @@ def _variant_keys(saes: pd.DataFrame, means: pd.DataFrame) -> list[tuple[str, ..
 
 
 def _known(saes: pd.DataFrame, factors: Sequence[str]) -> Columns:
-    varying = {n: n for n in factors if n in saes and len(set(saes[n])) > 1}
-    return {n: t for n, t in {**varying, **SAES}.items() if n in saes and saes[n].notna().any()}
+    shown = {**varying(saes, factors), **SAES}
+    return {n: t for n, t in shown.items() if n in saes and saes[n].notna().any()}
 
 
 def _sizes(inputs: ReportInputs) -> Section:
@@ -277,7 +264,7 @@ def _sizes(inputs: ReportInputs) -> Section:
                     "match_tapa_chart", TITLES["match_tapa"], table, *axes, "variant", order=variants_of(saes)
                 )
             )
-    blocks += _pictures(inputs, "sizes", "match_tapa")
+    blocks += pictures(inputs.figures, TITLES, "sizes", "match_tapa")
     return Section("scores", "Scores of SAEs", () if blocks else ("No score is known.",), blocks)
 
 
@@ -300,20 +287,16 @@ def _trust(inputs: ReportInputs) -> Section:
     sanity, title = inputs.table("sanity"), "Which metrics can be trusted"
     if sanity.empty:
         words = "No frozen and no random SAE was compared with, so no metric is checked."
-        return Section("sanity-check", title, (words,), _pictures(inputs, "sanity_forest"))
+        return Section("sanity-check", title, (words,), pictures(inputs.figures, TITLES, "sanity_forest"))
     told = (
         "A metric passes where it is higher for trained SAEs than for frozen and for random ones, both "
         "intervals above 0; one that fails says nothing about training.",
     )
     table = data_table("sanity_shown", "sanity check of the metrics", sanity, inputs.key, shown=SANITY)
-    return Section("sanity-check", title, told, (table, *_pictures(inputs, "sanity_forest")))
+    return Section("sanity-check", title, told, (table, *pictures(inputs.figures, TITLES, "sanity_forest")))
 
 
 def _rest(inputs: ReportInputs) -> Section:
     names = ("k_curves", "coalition_sizes", "dstay", "training")
-    blocks = _pictures(inputs, *names)
+    blocks = pictures(inputs.figures, TITLES, *names)
     return Section("figures", "Figures of the paper", () if blocks else ("No figure was given.",), blocks)
-
-
-def _pictures(inputs: ReportInputs, *names: str) -> list[Block]:
-    return [picture(n, TITLES[n], inputs.figures[n]) for n in names if n in inputs.figures]

@@ -1,7 +1,7 @@
 """The parts of a report's section, as the template shows them."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -157,6 +157,11 @@ class Section:
     title: str
     words: tuple[str, ...] = ()
     blocks: Sequence[Block] = ()
+
+
+def pictures(figures: Mapping[str, Path], titles: Mapping[str, str], *names: str) -> list[Picture]:
+    """Return the figures (SVG) of those names that the comparison has."""
+    return [picture(name, titles[name], figures[name]) for name in names if name in figures]
 
 
 def picture(name: str, title: str, path: Path, *words: str) -> Picture:

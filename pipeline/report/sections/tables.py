@@ -74,6 +74,11 @@ def data_table(
     )
 
 
+def varying(rows: pd.DataFrame, factors: Sequence[str]) -> dict[str, str]:
+    """Return the factors as columns to show: those that are not the same in all rows."""
+    return {name: name for name in factors if name in rows and len(set(rows[name])) > 1}
+
+
 def csv_uri(frame: pd.DataFrame) -> str:
     """Return a table as a data URI (CSV, numbers in full precision), "" above MAX_CSV bytes."""
     content = neutral_table(frame).to_csv(index=False).encode("utf-8")

@@ -7,13 +7,22 @@ import pandas as pd
 
 from pipeline.report.interactive import as_rows, ranking_chart, scatter_chart
 from pipeline.report.report_inputs import ReportInputs
-from pipeline.report.sections.findings import Difference, mixed_block, mixed_difference, over_reference, scope
-from pipeline.report.sections.section import Block, Samples, Section, picture
+from pipeline.report.sections.findings import (
+    Difference,
+    firsts,
+    in_order,
+    missing,
+    mixed_block,
+    mixed_difference,
+    over_reference,
+    resamples,
+    scope,
+)
+from pipeline.report.sections.section import Block, Samples, Section, pictures
 from pipeline.report.sections.settings import settings_section
-from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows
-from pipeline.report.sections.wording import counted, estimate, listed, measured, share
+from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows, varying
+from pipeline.report.sections.wording import counted, estimate, listed, measured
 from pipeline.report.vlm_drawing import BOUNDS
-from pipeline.statistics.cells import NEGLIGIBLE
 from pipeline.statistics.vlm_explainers import REFERENCE
 
 N_SHEETS = 6
@@ -49,7 +58,7 @@ def claim(inputs: ReportInputs) -> list[str]:
     rows = main_rows(inputs)
     if rows.empty:
         return ["This sweep has no explainer with a sample, so nothing is ranked."]
-    ranked = rows[rows["rank"].notna() & rows["mean_common"].notna()].sort_values("rank")
+    ranked = in_order(rows)
     if ranked.empty:
         return [_unranked(rows), *_caveats(rows, inputs)]
     told = [_first(ranked, inputs.confidence), _over_random(ranked, inputs)]
@@ -90,13 +99,11 @@ def _first(ranked: pd.DataFrame, confidence: float) -> str:
     mean = _mean(first, confidence)
     if len(ranked) == 1:
         return f"{_named(first)} has a mean F of {mean} {over}. It is the only explainer with an F."
-    tied = ranked[(ranked["mean_common"] - first["mean_common"]).abs() <= NEGLIGIBLE]
-    if len(tied) > 1:
+    if len(tied := firsts(ranked)) > 1:
         return f"{listed([*map(str, tied['explainer'])])} tie for the first place: a mean F of {mean} {over}."
     second = ranked.iloc[1]
     ahead = measured(first["mean_common"] - second["mean_common"])
-    sure = first["n_common"] > 1 and not isnan(first["p_first"])
-    often = f"; it is first in {share(first['p_first'])} of resamples" if sure else ""
+    often = f"; {said}" if (said := resamples(first)) else ""
     if first["low"] > second["high"] and first["p_first"] >= confidence:
         return (
             f"{_named(first)} has the highest mean F, {mean} {over}: {ahead} above the runner-up, "
@@ -140,10 +147,8 @@ def _over_random(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
 
 
 def _caveats(rows: pd.DataFrame, inputs: ReportInputs) -> list[str]:
-    n_missing = int(rows["n_missing"].sum())
-    n_asked = int(rows["n_samples"].sum()) + n_missing
-    missing = f"{n_missing:,} of {n_asked:,} values of F are missing." if n_missing else ""
-    told = [scope(inputs.table("explainers"), inputs.factors), missing, _little(inputs)]
+    about = scope(inputs.table("explainers"), inputs.factors)
+    told = [about, missing(rows, "n_samples", "values of F"), _little(inputs)]
     found = " ".join(filter(None, told))
     return [found] if found else []
 
@@ -176,7 +181,7 @@ def _ranking(inputs: ReportInputs) -> Section:
     if len(cells) > len(rows):
         blocks.append(_explainers_table("cells", "explainers in each cell", cells, inputs))
     blocks += mixed_block(inputs, "explainer", "F")
-    blocks += _pictures(inputs, "ranking", "synergy_curves")
+    blocks += pictures(inputs.figures, TITLES, "ranking", "synergy_curves")
     return Section("ranking", "Ranking", (), blocks)
 
 
@@ -209,11 +214,12 @@ def _no_dots() -> pd.DataFrame:
 
 
 def _explainers_table(name: str, title: str, rows: pd.DataFrame, inputs: ReportInputs) -> Block:
-    varying = {factor: factor for factor in inputs.factors if factor in rows and len(set(rows[factor])) > 1}
     empty = [key for key in ("over_random", "p_random") if rows[key].isna().all()]
     empty += ["pointing", "pointing_chance", "iou"] if (rows["n_masks"] == 0).all() else []
     empty += ["n_common"] if (rows["n_common"] == rows["n_samples"]).all() else []
-    shown: Columns = {key: how for key, how in {**varying, **EXPLAINERS}.items() if key not in empty}
+    shown: Columns = {
+        key: how for key, how in {**varying(rows, inputs.factors), **EXPLAINERS}.items() if key not in empty
+    }
     keys = keys_of_rows(rows, inputs.planned, "synergy", "explainer")
     words = (
         "F / D: mean F over mean D, the synergy of the whole input. p: signed-rank test of the samples' "
@@ -227,7 +233,7 @@ def _exact(inputs: ReportInputs) -> Section:
     both = f_and_sii(inputs.table("scores"), inputs.table("sii"), inputs.factors)
     if both.empty:
         words = "SII was not computed for any sample, so F is not compared with the exact interaction."
-        return Section("sii", title, (words,), _pictures(inputs, "f_against_sii"))
+        return Section("sii", title, (words,), pictures(inputs.figures, TITLES, "f_against_sii"))
     chart = scatter_chart(
         "f_sii",
         title,
@@ -239,7 +245,7 @@ def _exact(inputs: ReportInputs) -> Section:
     )
     agreement = inputs.table("agreement")
     shown: Columns = {
-        **{name: name for name in inputs.factors if name in agreement and len(set(agreement[name])) > 1},
+        **varying(agreement, inputs.factors),
         "level": "level",
         "left": "of",
         "right": "with",
@@ -253,7 +259,7 @@ def _exact(inputs: ReportInputs) -> Section:
         "at once. Within is what says that F orders a sample's explainers as SII does.",
     )
     table = data_table("sii_agreement", "agreement with SII", agreement, inputs.key, shown=shown, words=told)
-    blocks = [chart, *([table] if len(agreement) else []), *_pictures(inputs, "f_against_sii")]
+    blocks = [chart, *([table] if len(agreement) else []), *pictures(inputs.figures, TITLES, "f_against_sii")]
     return Section("sii", title, (), blocks)
 
 
@@ -271,7 +277,7 @@ def _metrics(inputs: ReportInputs) -> Section:
     blocks: list[Block] = []
     if len(taus):
         shown: Columns = {
-            **{name: name for name in inputs.factors if name in taus and len(set(taus[name])) > 1},
+            **varying(taus, inputs.factors),
             "left": "ranking by",
             "right": "and by",
             "tau": "Kendall's tau",
@@ -285,7 +291,7 @@ def _metrics(inputs: ReportInputs) -> Section:
         blocks.append(
             data_table("taus_shown", "do metrics agree?", taus, inputs.key, shown=shown, words=told)
         )
-    blocks += _pictures(inputs, "evaluation_collapse")
+    blocks += pictures(inputs.figures, TITLES, "evaluation_collapse")
     words = () if blocks else ("No ranking by another metric is there to compare with.",)
     return Section("metrics", "Other metrics", words, blocks)
 
@@ -297,7 +303,3 @@ def _samples(inputs: ReportInputs) -> Section:
     n_all = len(inputs.table("samples")) or len(inputs.sheets)
     words = f"The first {len(shown)} of {counted(n_all, 'sample')}; the pages of samples have more."
     return Section("samples", "Samples", (words,), (Samples(shown),))
-
-
-def _pictures(inputs: ReportInputs, *names: str) -> list[Block]:
-    return [picture(n, TITLES[n], inputs.figures[n]) for n in names if n in inputs.figures]
