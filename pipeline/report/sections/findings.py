@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pipeline.report.mixed_text import SENTENCES
@@ -109,8 +110,8 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 def firsts(ranked: pd.DataFrame) -> pd.DataFrame:
     """Return the first ranked row with those that tie with it."""
-    apart = ranked["mean_common"] - ranked["mean_common"].iloc[0]
-    return ranked[apart.abs() <= NEGLIGIBLE]
+    means = ranked["mean_common"].to_numpy(float)
+    return ranked.head(int((np.abs(means - means[0]) <= NEGLIGIBLE).sum()))  # they come first
 
 
 def missing(rows: pd.DataFrame, counts: str, what: str) -> str:

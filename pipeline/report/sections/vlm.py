@@ -259,7 +259,8 @@ def _exact(inputs: ReportInputs) -> Section:
         "at once. Within is what says that F orders a sample's explainers as SII does.",
     )
     table = data_table("sii_agreement", "agreement with SII", agreement, inputs.key, shown=shown, words=told)
-    blocks = [chart, *([table] if len(agreement) else []), *pictures(inputs.figures, TITLES, "f_against_sii")]
+    blocks: list[Block] = [chart, *([table] if len(agreement) else [])]
+    blocks += pictures(inputs.figures, TITLES, "f_against_sii")
     return Section("sii", title, (), blocks)
 
 
