@@ -39,6 +39,7 @@ def sweep_report(inputs: ReportInputs) -> str:
         .render(
             inputs=inputs,
             claim=track.claim(inputs),
+            measured=track.MEASURED,
             sections=sections,
             long=LONG,
             sheets=sheets_part(samples[0].sheets) if samples else "",

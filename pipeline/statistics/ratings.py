@@ -29,6 +29,8 @@ AGREEMENT_COLUMNS = (
 SIMULATED = "simulated"
 SPLITS = "dataset.split"
 """How the factors begin that change neither images nor what is true of them."""
+RATING = [*PAIR, "worker", "assignment"]
+"""What tells ratings apart."""
 PAPER = StudySettings()
 """What a study asks and pays unless it says otherwise: the paper's."""
 
@@ -43,7 +45,7 @@ def cost_table(asked: pd.DataFrame, ratings: pd.DataFrame, factors: Sequence[str
     as many ratings an input. n_assignments and dollars: of simulated raters what MTurk would take at PAPER's
     task size and reward, its fee included; of people the assignments that they did, dollars null.
     """
-    both = pd.concat([asked.assign(rated=False), ratings.assign(rated=True)], ignore_index=True)
+    both = _numbered(pd.concat([asked.assign(rated=False), ratings.assign(rated=True)]), factors)
     rows = [
         head | _cost(rows[~rows["rated"]], rows[rows["rated"]], factors) for head, rows in _by(both, factors)
     ]
@@ -59,7 +61,7 @@ def agreement_table(ratings: pd.DataFrame, factors: Sequence[str]) -> pd.DataFra
     answers. worker_*: of the rater with the lowest and the highest. What cannot be told is NaN, and flags
     say why: no_ratings, one_worker, one_rating_each, all_equal (so alpha is undefined), no_truth.
     """
-    rows = [head | _agreement(rows, factors) for head, rows in _by(ratings, factors)]
+    rows = [head | _agreement(rows) for head, rows in _by(_numbered(ratings, factors), factors)]
     return pd.DataFrame(rows, columns=["level", *factors, *AGREEMENT_COLUMNS])
 
 
@@ -73,18 +75,25 @@ def _by(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[Row, pd.D
             yield group.head | {"method": POOLED}, group.rows
 
 
-def _input(factors: Sequence[str]) -> list[str]:
-    """Return the columns that tell inputs apart: images of two data sets may have one name."""
-    own = (name for name in factors if among(name, ("dataset",)) and not name.startswith(SPLITS))
-    return [*own, *PAIR]
+def _numbered(table: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
+    """Return a table whose images, texts, workers and assignments are numbers, once for all groups.
+
+    Images of two data sets may have one name, and under each seed of the crowd workers are other people.
+    """
+    place = [name for name in factors if among(name, ("dataset",)) and not name.startswith(SPLITS)]
+    seeds = [name for name in factors if among(name, ("crowd",)) and is_seed(name)]
+    apart = {**dict.fromkeys(PAIR, place), "worker": seeds, "assignment": []}
+    numbers = {
+        name: table.groupby([*by, name], sort=False, dropna=False).ngroup() for name, by in apart.items()
+    }
+    return table.assign(**numbers).reset_index(drop=True)
 
 
 def _cost(asked: pd.DataFrame, ratings: pd.DataFrame, factors: Sequence[str]) -> Row:
-    place = _input(factors)
-    inputs = asked.drop_duplicates(place)
-    given = ratings.drop_duplicates([*place, "worker", "assignment"])
-    n_rated = len(given.drop_duplicates(place))
-    texts = asked.groupby([name for name in place if name != "image_id"])["n_images"].max()
+    inputs = asked.drop_duplicates(PAIR)
+    given = ratings.drop_duplicates(RATING)
+    n_rated = len(given.drop_duplicates(PAIR))
+    texts = asked.groupby("description")["n_images"].max()
     everything = float(texts.sum()) * (len(given) / n_rated if n_rated else np.nan)
     return {
         "n_units": len(asked[[*identity_factors(factors), "unit"]].drop_duplicates()),
@@ -92,32 +101,23 @@ def _cost(asked: pd.DataFrame, ratings: pd.DataFrame, factors: Sequence[str]) ->
         "n_inputs": len(inputs),
         "n_ratings": len(given),
         "n_workers": given["worker"].nunique(),
-        **_paid(inputs, given, place),
+        **_paid(inputs, given),
         "n_everything": everything,
         "saved": 1 - len(given) / everything if n_rated else np.nan,
         "flags": joined_flags(("no_ratings", not n_rated), ("unrated_inputs", 0 < n_rated < len(inputs))),
     }
 
 
-def _paid(inputs: pd.DataFrame, given: pd.DataFrame, place: Sequence[str]) -> Row:
+def _paid(inputs: pd.DataFrame, given: pd.DataFrame) -> Row:
     if given.empty or (given["source"] != SIMULATED).any():
         return {"n_assignments": given["assignment"].nunique(), "dollars": np.nan}
-    n_raters = int(given.groupby(list(place)).size().max())
-    own = bill(count_tasks(_one_name(inputs, place), PAPER.inputs_per_task), n_raters, PAPER.reward)
+    n_raters = int(given.groupby(PAIR).size().max())
+    own = bill(count_tasks(inputs, PAPER.inputs_per_task), n_raters, PAPER.reward)
     return {"n_assignments": own.n_assignments, "dollars": float(own.total)}
 
 
-def _one_name(inputs: pd.DataFrame, place: Sequence[str]) -> pd.DataFrame:
-    """Return inputs by image_id and description alone, the data set made part of both."""
-    apart = [name for name in place if name not in PAIR]
-    front = inputs[apart].astype(str).agg(" ".join, axis=1) + " " if apart else ""
-    return inputs.assign(**{name: front + inputs[name] for name in PAIR})
-
-
-def _agreement(ratings: pd.DataFrame, factors: Sequence[str]) -> Row:
-    place = _input(factors)
-    given = _one_name(ratings.drop_duplicates([*place, "worker", "assignment"]), place)
-    given = _own_people(given, factors)
+def _agreement(ratings: pd.DataFrame) -> Row:
+    given = ratings.drop_duplicates(RATING)
     n_shared = int((given.groupby(PAIR).size() > 1).sum())
     n_workers = given["worker"].nunique()
     equal = given["rating"].nunique() < 2
@@ -138,14 +138,6 @@ def _agreement(ratings: pd.DataFrame, factors: Sequence[str]) -> Row:
             ("no_truth", known.empty),
         ),
     }
-
-
-def _own_people(given: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
-    """Return ratings whose workers are other people under each seed of the crowd."""
-    seeds = [name for name in factors if among(name, ("crowd",)) and is_seed(name)]
-    return (
-        given.assign(worker=given[["worker", *seeds]].astype(str).agg(" ".join, axis=1)) if seeds else given
-    )
 
 
 def _against_truth(known: pd.DataFrame) -> Row:

@@ -519,6 +519,46 @@ def test_the_page_opens_with_the_claim_and_has_every_section(crowd_page: str) ->
     assert len(names) == len(set(names))
 
 
+@pytest.mark.parametrize(
+    ("track", "words"),
+    [
+        ("crowd", "A score is the correlation, over images, between how active a unit is and"),
+        ("sae", "MATCHScore is how well a few latents of an SAE find each attribute"),
+        ("vlm", "F is how soon an explainer's order of image patches and words brings in"),
+    ],
+)
+def test_what_the_scores_are_is_said_after_the_claim(track: str, words: str) -> None:
+    page = Report(sweep_report(ReportInputs(track, "trial", KEY, {}))).text
+    assert page.index("nothing is ranked" if track != "crowd" else "no method is ranked") < page.index(words)
+
+
+def test_agreement_with_the_exact_interaction_and_metrics_are_named_in_words() -> None:
+    inputs = vlm_inputs()
+    agreement = pd.DataFrame(
+        [
+            ("within", "f", "sii", "spearman", 0.4),
+            ("within", "f", "sii", "kendall", 0.3),
+            ("across", "dividend", "sii_top", "spearman", 0.7),
+            ("within", "dividend", "sii", "spearman", nan),
+            ("within", "sii", "sii", "share_within", 0.1),
+        ],
+        columns=["level", "left", "right", "measure", "value"],
+    ).assign(low=0.1, high=0.9, n_samples=10, n_explainers=3)
+    taus = pd.DataFrame({"left": ["f"], "right": ["image_auc_del"], "tau": [0.5], "p": [0.1], "n": [5]})
+    told = {**inputs.tables, "agreement": agreement, "taus": taus}
+    found = {
+        table.name: table
+        for section in vlm.sections(replace(inputs, tables=told))
+        for table in section.blocks
+    }
+    rows = [[cell.text for cell in row] for row in found["sii_agreement"].rows]  # type: ignore[union-attr]
+    assert rows == [
+        ["within", "F", "SII sum", "0.400 (0.100 to 0.900)", "10", "3"],
+        ["across", "D", "SII top pair", "0.700 (0.100 to 0.900)", "10", "3"],
+    ]
+    assert [cell.text for cell in found["taus_shown"].rows[0][:2]] == ["F", "image deletion"]  # type: ignore[union-attr]
+
+
 def test_the_page_asks_for_nothing_and_lets_only_its_own_scripts_run(crowd_page: str) -> None:
     page = Report(crowd_page)
     addresses = [value for _, each in page.tags for name in ("src", "href") if (value := each.get(name))]

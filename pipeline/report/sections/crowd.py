@@ -20,13 +20,18 @@ from pipeline.report.sections.findings import (
     scope,
 )
 from pipeline.report.sections.gallery import gallery_section
-from pipeline.report.sections.section import Block, Section, picture
+from pipeline.report.sections.section import Block, Section, pictures
 from pipeline.report.sections.settings import settings_section
 from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows, varying
 from pipeline.report.sections.wording import counted, estimate, listed, measured
 from pipeline.statistics.cells import kept_apart
 from pipeline.statistics.ratings import PAPER
 
+MEASURED = (
+    "A score is the correlation, over images, between how active a unit is and whether a method's text is "
+    "true of the image: 1 is a perfect explanation, 0 is what chance gives."
+)
+TITLES = {"comparison": "Score by method, in all cells and in each"}
 REFERENCE = "random"
 JUDGES = ("crowd", "automatic", "oracle")
 """Ways of scoring, the first of which the claim is about."""
@@ -254,7 +259,9 @@ def _ranking(inputs: ReportInputs) -> Section:
     blocks.append(_methods_table("ranking", "methods", methods[methods["level"] == "overall"], inputs))
     cells = methods[methods["level"] == "cell"]
     if _n_cells(cells, inputs.factors) > 1:
-        blocks.append(_methods_table("cells", "methods in each cell", cells, inputs))
+        blocks.append(
+            _methods_table("cells", f"methods by {listed([*varying(cells, inputs.factors)])}", cells, inputs)
+        )
     pairs = inputs.table("pairs")
     if len(pairs):
         own = pairs[pairs["level"] == "overall"]
@@ -264,10 +271,7 @@ def _ranking(inputs: ReportInputs) -> Section:
             data_table("pairs_shown", "pairs of methods", own, inputs.key, shown=shown, words=(words,))
         )
     blocks += mixed_block(inputs, "method", "score")
-    blocks += [
-        picture(name, name.replace("_", " "), path, "The figure of the comparison.")
-        for name, path in inputs.figures.items()
-    ]
+    blocks += pictures(inputs.figures, TITLES, *TITLES)
     return Section("ranking", "Ranking", (), blocks)
 
 
@@ -381,10 +385,12 @@ def _cost(inputs: ReportInputs) -> Section:
     if rows["dollars"].notna().any():
         words.append(
             f"The raters are simulated; dollars are what MTurk would take, its fee included, at "
-            f"${PAPER.reward:g} for a task of {PAPER.inputs_per_task} images. `assay cost` has other prices."
+            f"${PAPER.reward:g} for a task of {PAPER.inputs_per_task} images. assay cost has other prices."
         )
     if rows["dollars"].isna().any():
-        words.append("What people were paid is not in the results: `assay cost --study NAME` has it.")
+        words.append(
+            "What people were paid is not in the results: the command assay cost --study NAME has it."
+        )
     if rows["flags"].str.contains("unrated_inputs", regex=False).any():
         words.append("unrated_inputs: some images that were drawn have no rating.")
     shown = {**varying(rows, inputs.factors), **COST}

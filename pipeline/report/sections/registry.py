@@ -1,7 +1,7 @@
 """Sections of a report by `track`.
 
 A module has `claim(inputs) -> list[str]`, two or three sentences that its tables support, and
-`sections(inputs) -> list[Section]`, the ranking first.
+`sections(inputs) -> list[Section]`, the ranking first. MEASURED: what its scores are, for who does not know.
 """
 
 import importlib

@@ -49,6 +49,11 @@ SANITY: Columns = {
     "resampled": "of",
     "verdict": "verdict",
 }
+MEASURED = (
+    "MATCHScore is how well a few latents of an SAE find each attribute that people have named: the mean F1, "
+    "on images that did not choose them. dMATCHScore is what training adds to it, over an SAE whose random "
+    "weights were never trained (frozen)."
+)
 TITLES = {
     "sizes": "Scores by dictionary size",
     "match_tapa": "MATCHScore against TAPAScore",

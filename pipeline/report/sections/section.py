@@ -70,7 +70,6 @@ class Picture:
     name: str
     title: str
     data: str
-    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,10 +160,9 @@ class Section:
 
 def pictures(figures: Mapping[str, Path], titles: Mapping[str, str], *names: str) -> list[Picture]:
     """Return the figures (SVG) of those names that the comparison has."""
-    return [picture(name, titles[name], figures[name]) for name in names if name in figures]
+    return [_picture(name, titles[name], figures[name]) for name in names if name in figures]
 
 
-def picture(name: str, title: str, path: Path, *words: str) -> Picture:
-    """Return a figure (SVG) of the comparison for the page."""
+def _picture(name: str, title: str, path: Path) -> Picture:
     data = base64.b64encode(path.read_bytes()).decode("ascii")
-    return Picture(name, title, f"data:image/svg+xml;base64,{data}", words)
+    return Picture(name, title, f"data:image/svg+xml;base64,{data}")

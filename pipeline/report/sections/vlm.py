@@ -23,8 +23,15 @@ from pipeline.report.sections.settings import settings_section
 from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, keys_of_rows, varying
 from pipeline.report.sections.wording import counted, estimate, listed, measured
 from pipeline.report.vlm_drawing import BOUNDS
+from pipeline.report.vlm_text import MEASURE
+from pipeline.report.vlm_text import TITLES as METRIC_TITLES
 from pipeline.statistics.vlm_explainers import REFERENCE
 
+MEASURED = (
+    "F is how soon an explainer's order of image patches and words brings in what image and text do "
+    "together; higher is better, and a random order stands beside it. D is that synergy of the whole input, "
+    "whatever the explainer: where it is near 0, there is nothing to find."
+)
 N_SHEETS = 6
 LITTLE = 0.1
 """A mean D below this leaves little for an explainer to find."""
@@ -34,6 +41,7 @@ TITLES = {
     "evaluation_collapse": "Do metrics of one modality agree with F?",
     "synergy_curves": "Synergy by share of the parts",
 }
+NAMES = {**METRIC_TITLES, "dividend": "D"}
 EXPLAINERS: Columns = {
     "rank": "rank",
     "explainer": "explainer",
@@ -179,7 +187,11 @@ def _ranking(inputs: ReportInputs) -> Section:
     every = inputs.table("explainers")
     cells = every[every["level"] == "cell"]
     if len(cells) > len(rows):
-        blocks.append(_explainers_table("cells", "explainers in each cell", cells, inputs))
+        blocks.append(
+            _explainers_table(
+                "cells", f"explainers by {listed([*varying(cells, inputs.factors)])}", cells, inputs
+            )
+        )
     blocks += mixed_block(inputs, "explainer", "F")
     blocks += pictures(inputs.figures, TITLES, "ranking", "synergy_curves")
     return Section("ranking", "Ranking", (), blocks)
@@ -243,25 +255,34 @@ def _exact(inputs: ReportInputs) -> Section:
         "explainer",
         words=("A mark is a sample and explainer. A click in the legend shows one explainer alone.",),
     )
-    agreement = inputs.table("agreement")
+    agreement = _correlations(inputs.table("agreement"))
     shown: Columns = {
         **varying(agreement, inputs.factors),
         "level": "level",
         "left": "of",
         "right": "with",
-        "measure": "measure",
-        "value": Shown("correlation (interval)", ("low", "high")),
+        "value": Shown("Spearman's correlation (interval)", ("low", "high")),
         "n_samples": "samples",
         "n_explainers": "explainers",
     }
     told = (
         "across: over samples, mean over explainers; within: over explainers, mean over samples; pooled: all "
-        "at once. Within is what says that F orders a sample's explainers as SII does.",
+        "at once. Within is what says that F orders a sample's explainers as SII does. The table agreement "
+        "below also has Kendall's tau, and how much of each varies within samples.",
     )
     table = data_table("sii_agreement", "agreement with SII", agreement, inputs.key, shown=shown, words=told)
     blocks: list[Block] = [chart, *([table] if len(agreement) else [])]
     blocks += pictures(inputs.figures, TITLES, "f_against_sii")
     return Section("sii", title, (), blocks)
+
+
+def _correlations(agreement: pd.DataFrame) -> pd.DataFrame:
+    """Return the known correlations of F and of D with SII, in words."""
+    if agreement.empty:
+        return agreement
+    own = agreement["left"].isin(["f", "dividend"]) & agreement["right"].isin(["sii", "sii_top"])
+    kept = agreement[own & (agreement["measure"] == MEASURE) & agreement["value"].notna()]
+    return kept.replace({"left": NAMES, "right": NAMES})
 
 
 def f_and_sii(scores: pd.DataFrame, sii: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
@@ -275,6 +296,7 @@ def f_and_sii(scores: pd.DataFrame, sii: pd.DataFrame, factors: Sequence[str]) -
 
 def _metrics(inputs: ReportInputs) -> Section:
     taus = inputs.table("taus")
+    taus = taus.replace({"left": NAMES, "right": NAMES}) if len(taus) else taus
     blocks: list[Block] = []
     if len(taus):
         shown: Columns = {
