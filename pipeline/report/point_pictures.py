@@ -3,7 +3,6 @@
 Each is bounded, so that a sweep's runs stay small: UNITS x TOP images, SAMPLES samples, ATTRIBUTES bars.
 """
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 
+from pipeline.datasets.decoding import opened_image
 from pipeline.files import replacing
 from pipeline.report.inspection import GAP, INK, PAPER, contact_sheet
 from pipeline.report.vlm_pixels import heated
@@ -39,7 +39,7 @@ def draw_units(gallery: pd.DataFrame, scores: pd.DataFrame, path: Path) -> bool:
     images, captions = [], []
     order = list(dict.fromkeys(gallery["unit"]))
     for unit, rows in sorted(whole, key=lambda pair: order.index(pair[0]))[:UNITS]:
-        images += [Image.open(io.BytesIO(content)) for content in rows["jpeg"]]
+        images += [_read(content) for content in rows["jpeg"]]
         captions += [f"unit {unit}: {texts[unit]}", *[""] * (TOP - 1)]
     return _sheet(images, captions, path, TOP)
 
@@ -96,9 +96,13 @@ def _said(rows: pd.DataFrame) -> str:
     return f"{_short(str(row['description']) or 'no text')} ({score})"
 
 
+def _read(source: bytes | Path) -> Image.Image:
+    with opened_image(source) as image:
+        return image.convert("RGB")
+
+
 def _marked(row: dict[Any, Any], canvas: Path) -> Image.Image:
-    with Image.open(canvas) as opened:
-        image = opened.convert("RGB")
+    image = _read(canvas)
     if row["patches"] is None:
         return image
     return heated(image, row["patches"], (int(row["rows"]), int(row["columns"])))
@@ -115,5 +119,6 @@ def _short(words: str) -> str:
 
 def _sheet(images: Sequence[Image.Image], captions: Sequence[str], path: Path, columns: int) -> bool:
     if images:
-        contact_sheet(images, captions, path, columns)
+        with replacing(path) as temporary:
+            contact_sheet(images, captions, columns).save(temporary)
     return bool(images)
