@@ -9,6 +9,8 @@ from pipeline.plan.stages import STAGES
 from pipeline.execution import run_batch
 
 PLAN = plan_for(config, dry_run=workflow.dryrun)
+# Jobs on other machines read this plan and make none of their own.
+workflow.config_settings.config_args = [f"plan={PLAN.path}"]
 REQUESTS = Requests(PLAN)
 
 

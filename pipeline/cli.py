@@ -52,15 +52,25 @@ def cli() -> None:
 def run(
     overrides: tuple[str, ...], cores: int | None, dry_run: bool, profile: str, cfg: bool, no_wait: bool
 ) -> None:
-    """Run a sweep: assay run sweep=NAME [key=value | key=a,b ...]. Only stale stages run."""
+    """Run a sweep: assay run sweep=NAME [key=value | key=a,b ...]. Only stale stages run.
+
+    What follows -- goes to Snakemake: assay run sweep=demo -- --resources gpu=2
+    """
     from pipeline.running import run_sweep
     from pipeline.sweep_reading import prepare_sweep, read_sweep
 
+    overrides, options = split_options(overrides)
     if cfg:
         print_resolved(prepare_sweep(overrides).build)
         return
     project = find_project(Path.cwd())
-    sys.exit(run_sweep(project, read_sweep(overrides), cores, dry_run, profile, wait=not no_wait))
+    sys.exit(run_sweep(project, read_sweep(overrides), cores, dry_run, profile, not no_wait, options))
+
+
+def split_options(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Part overrides from options of Snakemake, which begin with the first word that begins with a dash."""
+    first = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:first], words[first:]
 
 
 @cli.command()

@@ -18,6 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from pipeline.devices import own_device
 from pipeline.errors import AssayError
 from pipeline.files import canonical, read_json, sha256, write_json
 from pipeline.plan.accepted import Accepted
@@ -27,6 +28,7 @@ from pipeline.plan.fingerprint import Fingerprints, source
 from pipeline.plan.keys import AWAITED, Job, installed_version
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project, find_project
+from pipeline.plan.resources import device_of
 from pipeline.plan.store import QUARANTINE, Store, hidden_name
 from pipeline.progress import reported_to
 
@@ -53,6 +55,7 @@ def _try_jobs(project: Project, plan: Plan, jobs: Sequence[Job]) -> None:
     """Run jobs that share a pass; where that fails, each on its own, so that one stops no other."""
     try:
         _run_jobs(project, jobs)
+        _forget_failures(plan, jobs)
     except AssayError as error:
         if len(jobs) == 1:
             _note_failure(plan, jobs, str(error))
@@ -79,10 +82,17 @@ def _apart(project: Project, jobs: Sequence[Job]) -> list[list[Job]]:
 
 def _note_failure(plan: Plan, jobs: Sequence[Job], message: str) -> None:
     for job in jobs:
-        write_json(
-            plan.folder / "failures" / f"{job.stage}-{job.key}.json",
-            {"stage": job.stage, "key": job.key, "message": message},
-        )
+        write_json(_failure(plan, job), {"stage": job.stage, "key": job.key, "message": message})
+
+
+def _forget_failures(plan: Plan, jobs: Sequence[Job]) -> None:
+    """Take back what an earlier attempt noted."""
+    for job in jobs:
+        _failure(plan, job).unlink(missing_ok=True)
+
+
+def _failure(plan: Plan, job: Job) -> Path:
+    return plan.folder / "failures" / f"{job.stage}-{job.key}.json"
 
 
 def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
@@ -90,7 +100,9 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
     with closing(Memory(project.memory)) as memory:
         _check_unchanged(memory, jobs)
         _check_files(memory, jobs[0])
-        consumed = _check_inputs(project, Store(project), jobs)
+        jobs, consumed = _not_made(project, jobs, _check_inputs(project, Store(project), jobs))
+        if not jobs:
+            return
         folders = [_temporary(project, job) for job in jobs]
         try:
             started, clock = time.time(), time.perf_counter()
@@ -106,6 +118,29 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
         finally:
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _not_made(
+    project: Project, jobs: Sequence[Job], consumed: Sequence[Consumed]
+) -> tuple[list[Job], list[Consumed]]:
+    """Return the jobs, and what they consume, whose results nobody else has made since the plan.
+
+    That is an earlier attempt at the batch, or a job that a killed run left on a cluster.
+    """
+    store = Store(project)
+    left = [(job, each) for job, each in zip(jobs, consumed, strict=True) if not _is_made(store, job, each)]
+    return [job for job, _ in left], [each for _, each in left]
+
+
+def _is_made(store: Store, job: Job, consumed: Consumed) -> bool:
+    """Say whether a result is there, whole, and made by this very code of these very inputs."""
+    meta = store.meta(job.stage, job.key)
+    made_by = (consumed, job.code, job.libraries, job.files)
+    return (
+        meta is not None
+        and (meta["inputs"], meta["code"], meta["libraries"], meta["files"]) == made_by
+        and not store.damage(job.stage, job.key, thorough=True)
+    )
 
 
 def _temporary(project: Project, job: Job) -> Path:
@@ -271,7 +306,9 @@ def publish(project: Project, job: Job, folder: Path) -> None:
 def main(arguments: Sequence[str]) -> None:
     """Run one batch of a plan file: PLAN STAGE BATCH."""
     path, _, batch_id = arguments
-    run_batch(read_plan(Path(path).resolve()), batch_id)
+    plan = read_plan(Path(path).resolve())
+    with own_device(device_of(plan.batches[batch_id]) or "cpu"):
+        run_batch(plan, batch_id)
 
 
 if __name__ == "__main__":

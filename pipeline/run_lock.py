@@ -16,8 +16,10 @@ PAUSE = 0.5
 
 
 @contextmanager
-def one_run_at_a_time(project: Project, what: str, *, wait: bool = True) -> Iterator[None]:
-    """Hold the project's lock; the system lets go of it when a run dies, so none is left behind.
+def one_run_at_a_time(project: Project, what: str, *, wait: bool = True) -> Iterator[int]:
+    """Hold the project's lock within the block, and yield its descriptor for a child that shall hold it too.
+
+    The system lets go of it when all that hold it have died, so none is left behind.
 
     what: says in the lock's file what runs. Where another run holds it, wait for its end; without `wait`,
     and where results/ cannot be written, AssayError.
@@ -34,7 +36,7 @@ def one_run_at_a_time(project: Project, what: str, *, wait: bool = True) -> Iter
         stream.truncate(0)
         stream.write(f"{what}, process {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         stream.flush()
-        yield
+        yield stream.fileno()
 
 
 def _take(stream: TextIOWrapper, project: Project, wait: bool) -> None:

@@ -5,13 +5,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
-from pipeline.errors import AssayError
 from pipeline.execution import PASSED_OVER
 from pipeline.interrupts import STOPPED, StoppedError, wait_for
 from pipeline.plan.batches import Plan
@@ -20,8 +19,10 @@ from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep
 from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
 from pipeline.printing import how_to_give, print_plan
+from pipeline.profiles import Way, read_way
 from pipeline.progress import read_progress
 from pipeline.run_lock import one_run_at_a_time
+from pipeline.slurm_queue import left_in_queue
 
 POLL = 0.2
 """Seconds between looks at the markers."""
@@ -30,33 +31,40 @@ QUIET = 20.0
 
 
 def run_sweep(
-    project: Project, sweep: Sweep, cores: int | None, dry_run: bool, profile: str, wait: bool = True
+    project: Project,
+    sweep: Sweep,
+    cores: int | None,
+    dry_run: bool,
+    profile: str,
+    wait: bool = True,
+    options: Sequence[str] = (),
 ) -> int:
     """Run what is missing; return the exit code: 0 where all is there or awaited, 1 where a stage failed.
 
     wait: where another run is at work in the project, wait for its end; else AssayError.
+    options: more words for Snakemake's command line.
     """
-    if not (project.root / "profiles" / profile).is_dir():
-        known = sorted(path.name for path in (project.root / "profiles").iterdir())
-        raise AssayError(f"--profile {profile}: no folder profiles/{profile}; there are {', '.join(known)}")
+    way = read_way(project, profile, cores, options)
     if dry_run:
         print_plan(prepare(project, sweep))
         return 0
-    with one_run_at_a_time(project, f"sweep={sweep.name}", wait=wait):
-        return _run_locked(project, sweep, cores, profile)
+    with one_run_at_a_time(project, f"sweep={sweep.name}", wait=wait) as lock:
+        return _run_locked(project, sweep, way, lock)
 
 
-def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str) -> int:
+def _run_locked(project: Project, sweep: Sweep, way: Way, lock: int) -> int:
     Store(project).sweep_leftovers()
     prepared = prepare(project, sweep)
     if not prepared.status.to_run:
         return _report(prepared)
     print_plan(prepared)
+    if way.cluster == "slurm":
+        _tell_of_jobs(left_in_queue(project))
     while True:
         before = prepared.status.to_run
         plan = hand_over(prepared)
         try:
-            _snakemake(project, plan, cores, profile)
+            _snakemake(project, plan, way, lock)
         except StoppedError:
             return _report_stopped(prepared, plan)
         failed = failures(plan)
@@ -72,20 +80,31 @@ def _run_locked(project: Project, sweep: Sweep, cores: int | None, profile: str)
     return _report_failures(prepared, plan)
 
 
-def _snakemake(project: Project, plan: Plan, cores: int | None, profile: str) -> None:
-    """Let Snakemake run a plan: with its live display on a terminal, else with a line a finished stage."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile"]
-    command += ["--profile", f"profiles/{profile}", "--config", f"plan={plan.path}"]
-    command += [] if cores is None else ["--cores", str(cores)]
+def _tell_of_jobs(jobs: Sequence[str]) -> None:
+    if jobs:
+        print("Slurm still has jobs of an earlier run in this folder: what they make counts, and may be made")
+        print(f"twice. To stop them: scancel {' '.join(jobs)}", flush=True)
+
+
+def _snakemake(project: Project, plan: Plan, way: Way, lock: int) -> None:
+    """Let Snakemake run a plan: with its live display on a terminal, else with a line a finished stage.
+
+    It holds the project's lock too: where this process alone is killed, no other run begins beside it.
+    """
+    command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", *way.arguments]
+    command += ["--config", f"plan={plan.path}"]
     paths = [str(project.root), os.environ.get("PYTHONPATH")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if sys.stderr.isatty():
-        with subprocess.Popen([*command, "--logger", "rich"], cwd=project.root, env=environment) as process:
+        command += ["--logger", "rich"]
+        with subprocess.Popen(command, cwd=project.root, env=environment, pass_fds=[lock]) as process:
             wait_for(process, lambda: _ends(process))
         return
     with (
         (plan.folder / "snakemake.log").open("w") as log,
-        subprocess.Popen(command, cwd=project.root, env=environment, stdout=log, stderr=log) as process,
+        subprocess.Popen(
+            command, cwd=project.root, env=environment, stdout=log, stderr=log, pass_fds=[lock]
+        ) as process,
     ):
         wait_for(process, lambda: _watch(process, plan))
 

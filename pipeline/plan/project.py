@@ -1,5 +1,6 @@
 """Where things are: the project folder and what lies in it."""
 
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +47,8 @@ class Project:
 
     @property
     def memory(self) -> Path:
-        """What planning remembers between runs."""
-        return self.results / ".memory.sqlite"
+        """What planning remembers between runs: one file a machine, as SQLite's locks end there."""
+        return self.results / f".memory.{platform.node()}.sqlite"
 
     def result(self, stage: str, key: str) -> Path:
         """Return the folder of one result."""

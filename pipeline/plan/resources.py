@@ -123,14 +123,14 @@ def _request(batch: Batch, measured: Mapping[str, Cost], kinds: "_Kinds", group:
     return Request(ceil(memory / STEP) * STEP, ceil(seconds / 60), int(needs_gpu(batch)), group)
 
 
-def computes(batch: Batch) -> bool:
-    """Say whether a batch runs a model, and so is a cluster job of its own."""
-    return "device" in batch.jobs[0].speed
+def device_of(batch: Batch) -> str | None:
+    """Return the device of the jobs of a batch that compute on one, None where none does."""
+    return next((str(job.speed["device"]) for job in batch.jobs if "device" in job.speed), None)
 
 
 def needs_gpu(batch: Batch) -> bool:
     """Say whether a batch asks for a GPU: it runs a model, and `device` is not cpu or mps."""
-    return computes(batch) and batch.jobs[0].speed["device"] not in ("cpu", "mps")
+    return device_of(batch) not in (None, "cpu", "mps")
 
 
 def group_up(batches: Mapping[str, Batch]) -> dict[str, str | None]:
@@ -143,10 +143,14 @@ def group_up(batches: Mapping[str, Batch]) -> dict[str, str | None]:
     groups: dict[str, str | None] = {}
     for batch in batches.values():
         ups = [batches[up] for up in batch.after]
-        depths[batch.id] = max((depths[up.id] + computes(up) for up in ups), default=0)
+        depths[batch.id] = max((depths[up.id] + _is_heavy(up) for up in ups), default=0)
         end = STAGES[batch.stage][0].scope == "sweep"
-        groups[batch.id] = None if computes(batch) else "ends" if end else f"light{depths[batch.id]}"
+        groups[batch.id] = None if _is_heavy(batch) else "ends" if end else f"light{depths[batch.id]}"
     return groups
+
+
+def _is_heavy(batch: Batch) -> bool:
+    return device_of(batch) is not None
 
 
 class _Kinds:

@@ -67,6 +67,13 @@ def test_a_model_on_the_cpu_asks_for_no_gpu_and_still_has_its_own_job(
     assert (asked.gpu, asked.group) == (gpu, None)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_one_job_with_a_model_makes_its_whole_batch_ask_for_a_gpu(tmp_path: Path, order: int) -> None:
+    jobs = [job("explanations", "k1"), job("explanations", "k2", speed=GPU)]
+    asked = requests(tmp_path, *jobs[::order])["explanations"]
+    assert (asked.gpu, asked.group) == (1, None)
+
+
 def test_each_attempt_doubles_memory_and_time() -> None:
     asked = Request(memory=1000, minutes=7, gpu=0, group=None)
     assert [asked.memory_mb(n) for n in (1, 2, 3)] == [1000, 2000, 4000]

@@ -6,19 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workflow_project import ROOT, TinyProject, fill
-
-PARTS = ("Snakefile", "conf", "pipeline", "profiles", "pyproject.toml")
-
-
-def copy_project(target: Path) -> Path:
-    target.mkdir(parents=True)
-    for part in PARTS:
-        if (ROOT / part).is_dir():
-            shutil.copytree(ROOT / part, target / part, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / part, target / part)
-    return target
+from workflow_project import TinyProject, copy_project, fill
 
 
 @pytest.fixture(scope="session")

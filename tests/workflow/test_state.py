@@ -9,6 +9,7 @@ from workflow_project import END, FROM_UNITS, TinyProject
 
 from pipeline.execution import run_batch
 from pipeline.plan.batches import read_plan
+from pipeline.plan.project import Project
 from pipeline.plan.workflow import failures, hand_over
 
 
@@ -90,9 +91,10 @@ def test_spoilt_code_is_named(copy: TinyProject) -> None:
 
 
 def test_a_spoilt_memory_is_made_anew(copy: TinyProject) -> None:
-    for path in (copy.root / "results").glob(".memory.sqlite*"):
+    memory = Project(copy.root).memory
+    for path in memory.parent.glob(f"{memory.name}*"):
         path.unlink()
-    (copy.root / "results" / ".memory.sqlite").write_bytes(b"garbage" * 100)
+    memory.write_bytes(b"garbage" * 100)
     assert copy.to_run() == {}
 
 

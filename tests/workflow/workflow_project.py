@@ -25,6 +25,7 @@ from pipeline.plan.sweep import expand_sweep
 from pipeline.plan.workflow import Prepared, finish, prepare
 
 ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "conf", "pipeline", "profiles", "pyproject.toml")
 
 MODEL = """
 name: timm
@@ -106,6 +107,17 @@ ALL = {
 END = {"comparison": 1, "report": 1, "tracking": 1}
 FROM_SAMPLING = {"sampling": 8, "crowd": 8, "scoring": 8, **END}
 FROM_UNITS = {"units": 2, "gallery": 2, "explanations": 8, "probabilities": 8, **FROM_SAMPLING}
+
+
+def copy_project(target: Path) -> Path:
+    """Copy what a project is made of, without results."""
+    target.mkdir(parents=True)
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, target / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / part, target / part)
+    return target
 
 
 def fill(root: Path) -> Path:
