@@ -22,7 +22,7 @@ MEANS = {
 VERDICTS = {
     "pass": "pass",
     "fail": "FAIL",
-    "unknown": "unknown: needs a frozen and a random SAE, and more than one item",
+    "unknown": "unknown: needs a frozen and a random SAE, and enough items",
 }
 
 

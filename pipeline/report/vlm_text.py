@@ -9,8 +9,9 @@ import pandas as pd
 
 from pipeline.report.aligned import MISSING, aligned
 from pipeline.report.mixed_text import mixed_text
-from pipeline.report.wording import error_level, estimates, number, p_value, percent, wrapped
-from pipeline.statistics.vlm_agreement import SHARE
+from pipeline.report.wording import estimates, number, p_value, percent, wrapped
+from pipeline.statistics.intervals import error_level, fewest_values
+from pipeline.statistics.vlm_agreement import EXCESS, SHARE
 from pipeline.statistics.vlm_explainers import REFERENCE
 from pipeline.statistics.vlm_metrics import EXACT, METRICS
 
@@ -51,11 +52,10 @@ FLAGS = {
 }
 SHOWN = ("missing", "common_samples_only")
 """Flags that columns of the ranking say."""
-FEW = 5
-"""Samples below which nothing is said of how F orders their explainers."""
+FEW = 10
+"""Fewer samples: a percentile interval is told to be too narrow. Of 10 it holds a mean in .90, of 5 in .8."""
 WIDE = 3
 """Strata of more answers than this are shown without intervals."""
-"""Letters a line of notes."""
 
 
 def vlm_text(tables: Tables, confidence: float) -> str:
@@ -95,6 +95,7 @@ def _rankings(tables: Tables, confidence: float) -> str:
     return "\n".join(parts) + ("\n" + _ranking_notes(explainers, confidence) if len(explainers) else "")
 
 
+TOO_NARROW = f"The interval of fewer than {FEW} samples is too narrow: resampling cannot show what they lack."
 _NOTHING = "no explainer was scored on any sample\n"
 MASKS = ", {} with a mask"
 
@@ -208,6 +209,8 @@ def _ranking_notes(explainers: pd.DataFrame, confidence: float) -> str:
         ]
     elif REFERENCE not in set(explainers["explainer"]):
         notes.append("There is no explainer random, so nothing is compared with chance.")
+    if explainers["n_samples"].between(2, FEW - 1).any():
+        notes.append(TOO_NARROW)
     if explainers["n_masks"].gt(0).any():
         notes.append("Pointing and IoU are over the samples with an object to point at (masks).")
     if (explainers["n_common"] != explainers["n_samples"]).any():
@@ -246,6 +249,7 @@ def _strata(tables: Tables, confidence: float) -> str:
         f"mean F by the model's answer (samples){interval}{where}\n"
         + aligned(pd.DataFrame(columns))
         + "Where D is near 0 there is little to find, and F says little of an explainer.\n"
+        + (f"{TOO_NARROW}\n" if with_interval and rows["n_samples"].between(2, FEW - 1).any() else "")
     )
 
 
@@ -304,7 +308,7 @@ def _collapse(taus: pd.DataFrame, alpha: float) -> str:
         n = int(((own["tau"] > 0) & (own["p"] < alpha)).sum())
         lines.append(
             f"{n} of {len(own)} rankings by deletion or SRG in one modality agree with F's (p < {alpha:.2g})."
-            " One that does not cannot stand for F (evaluation collapse)."
+            " One that does not is not shown to be able to stand for F (evaluation collapse)."
         )
     return wrapped(lines)
 
@@ -322,7 +326,7 @@ def _agreement(agreement: pd.DataFrame, factors: Sequence[str], confidence: floa
     for key, own in _cells(agreement, factors):
         first = own.iloc[0]
         size = f"{_counted(first['n_samples'], 'sample')}, {_counted(first['n_explainers'], 'explainer')}"
-        parts += [f"{_title(key, factors)}: {size}\n", aligned(_correlated(own)), *_findings(own)]
+        parts += [f"{_title(key, factors)}: {size}\n", aligned(_correlated(own)), *_findings(own, confidence)]
     return (
         f"does F follow the exact interaction (SII)? Spearman, {percent(confidence)} interval\n"
         + "".join(parts)
@@ -354,10 +358,11 @@ def _correlated(own: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _findings(own: pd.DataFrame) -> list[str]:
+def _findings(own: pd.DataFrame, confidence: float) -> list[str]:
     """Return in words what the correlations of one cell say, and which measure tells explainers apart."""
     rows = own[own["measure"] == MEASURE]
-    found = [line for name in EXACT for line in _finding(rows[rows["right"] == name], TITLES[name])]
+    of_each = {TITLES[name]: rows[rows["right"] == name] for name in EXACT}
+    found = [line for title, each in of_each.items() for line in _finding(each, title, confidence)]
     shares = own[(own["measure"] == SHARE) & own["value"].notna()]
     told = [f"{TITLES[row['left']]} {_part(row['value'])}" for _, row in shares.iterrows()]
     if told:
@@ -365,25 +370,26 @@ def _findings(own: pd.DataFrame) -> list[str]:
     return [f"  {line}\n" for line in found or ["too few samples and explainers to say."]]
 
 
-def _finding(rows: pd.DataFrame, title: str) -> list[str]:
+def _finding(rows: pd.DataFrame, title: str, confidence: float) -> list[str]:
+    least = fewest_values(confidence)
     across, within = (rows[rows["level"] == level] for level in ("across", "within"))
-    f, alone = (across[across["left"] == left].iloc[0] for left in ("f", "dividend"))
+    f, alone, more = (across[across["left"] == left].iloc[0] for left in ("f", "dividend", EXCESS))
     order = within[within["left"] == "f"].iloc[0]
     found = []
     if pd.notna(f["value"]) and pd.notna(alone["value"]):
         words = (
             "more than D alone"
-            if f["value"] > alone["high"]
+            if more["low"] > 0 and more["n_samples"] >= least
             else "not shown to be more than D alone, which knows no explainer"
         )
         found.append(f"{title} across samples: F {f['value']:.2f}, D {alone['value']:.2f}: {words}.")
     if pd.notna(order["value"]):
-        found.append(f"{title} within samples: F {order['value']:.2f}: {_sign(order)}.")
+        found.append(f"{title} within samples: F {order['value']:.2f}: {_sign(order, least)}.")
     return found
 
 
-def _sign(row: pd.Series) -> str:
-    if row["n"] < FEW:
+def _sign(row: pd.Series, least: int) -> str:
+    if row["n"] < least:
         return f"{_counted(int(row['n']), 'sample')} with an order to compare, too few to say"
     if row["low"] > 0:
         return "F orders a sample's explainers as it does, more than by chance"

@@ -36,11 +36,6 @@ def percent(confidence: float) -> str:
     return f"{100 * confidence:g}%"
 
 
-def error_level(confidence: float) -> float:
-    """Return what p must stay below: .05 at .95, where 1 - .95 in floats lets p = .05 pass."""
-    return round(1 - confidence, 12)
-
-
 def p_value(p: float) -> str:
     """Return a p value with two digits."""
     if pd.isna(p):

@@ -1,6 +1,7 @@
 """The mean of scores over units with its t interval, clustered by text."""
 
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,19 @@ from pipeline.statistics.cells import NEGLIGIBLE
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+
+
+def error_level(confidence: float) -> float:
+    """Return what p must stay below: .05 at .95, where 1 - .95 in floats lets p = .05 pass."""
+    return round(1 - confidence, 12)
+
+
+def fewest_values(confidence: float) -> int:
+    """Return the fewest values whose range can be an interval of this confidence: 6 at .95.
+
+    The range of n values holds the median with probability 1 - 2^(1-n): no resampling of them holds more.
+    """
+    return next(n for n in count(2) if 2.0 ** (1 - n) <= error_level(confidence))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.seeds import generator
+from pipeline.statistics.intervals import fewest_values
 from pipeline.statistics.sae_baselines import UNTRAINED, baselines
 
 ALL = "all trained"
@@ -45,7 +46,8 @@ def sanity_table(
     Columns: metric, variant, n_saes, trained, frozen, random (means), and for both baselines the mean
     difference with its percentile interval (over_frozen, over_frozen_low, over_frozen_high, ...), n_items,
     resampled, verdict. A metric passes where both intervals lie above 0, and fails where one does not;
-    "unknown" says that a baseline is missing or that there is one item alone. Each SAE is compared with the
+    "unknown" says that a baseline is missing or that there are fewer items than such an interval needs
+    (`fewest_values`). Each SAE is compared with the
     baselines of its own dictionary size and density; an item's differences are averaged over SAEs first.
     """
     found = {kind: baselines(saes, kind, factors) for kind in UNTRAINED}
@@ -76,16 +78,21 @@ def _row(
     chosen = _computed(metric, np.flatnonzero(in_group.to_numpy()))
     row: dict[str, object] = {"metric": metric.name, "variant": group, "n_saes": len(chosen)}
     row["trained"] = _mean([_level(metric, [i]) for i in chosen])
-    n_items = 0
+    n_items, enough = 0, True
     for kind in UNTRAINED:
         rng = generator(seed, "sanity", metric.name, group, kind)
         cells = [(i, rows) for i in chosen if len(rows := _computed(metric, found[kind][i]))]
         row[kind] = _mean([_level(metric, rows) for _, rows in cells])
         draws = _differences(saes, metric, cells, factors)
         n_items = max(n_items, len(draws.values))
+        enough = enough and draws.n_fewest >= fewest_values(confidence)
         low, high = draws.interval(confidence, n_bootstrap, rng)
         row |= {f"over_{kind}": draws.estimate, f"over_{kind}_low": low, f"over_{kind}_high": high}
-    return row | {"n_items": n_items, "resampled": metric.unit, "verdict": _verdict(row)}
+    return row | {
+        "n_items": n_items,
+        "resampled": metric.unit,
+        "verdict": _verdict(row) if enough else "unknown",
+    }
 
 
 def _verdict(row: dict[str, object]) -> str:
@@ -122,6 +129,10 @@ class _Paired:
     values: NDArray[np.float64]
 
     @property
+    def n_fewest(self) -> int:
+        return len(self.values)
+
+    @property
     def estimate(self) -> float:
         return _mean(self.values)
 
@@ -140,6 +151,11 @@ class _Unpaired:
     @property
     def values(self) -> NDArray[np.float64]:
         return np.concatenate([items for items, _ in self.pairs]) if self.pairs else np.array([])
+
+    @property
+    def n_fewest(self) -> int:
+        """The items of the SAE that has fewest of them."""
+        return min((len(x) for items, base in self.pairs for x in (items, *base)), default=0)
 
     @property
     def estimate(self) -> float:

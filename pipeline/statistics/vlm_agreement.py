@@ -10,11 +10,12 @@ from pipeline.seeds import generator
 from pipeline.statistics.cells import NEGLIGIBLE, Row
 from pipeline.statistics.intervals import Floats
 from pipeline.statistics.vlm_cells import VlmCell, checked, parts, resamples, vlm_cells
-from pipeline.synergy.agreement import Agreement, agreements
+from pipeline.synergy.agreement import EXCESS, Agreement, agreements
 
 EXACT = ("sii", "sii_top")
 """The sum over all cross-modal pairs of groups, near D whatever the groups; and the pair of first groups."""
 SHARE = "share_within"
+__all__ = ["EXACT", "EXCESS", "SHARE", "agreement_table"]
 COLUMNS = (
     "level", "left", "right", "measure", "value", "low", "high", "n", "n_undefined", "n_samples",
     "n_explainers",
@@ -33,12 +34,13 @@ def agreement_table(
     """Return how F and D agree with each of `EXACT` in each cell that has SII: `pipeline.synergy.agreements`.
 
     n: correlations averaged: explainers (across), samples (within), 1 (pooled). n_samples and n_explainers:
-    those with F and both of `EXACT` in the cell; all others are left out. A cell without any has no row, and
-    one without SII neither. Rows of the measure share_within (level within, left and right one measure) have
-    the share of its variance that lies within samples, between their explainers: of its sum of squares about
-    the grand mean, that about the samples' means, n samples with 2 explainers or more. 0: a sample's
-    explainers all have one value, so the measure ranks none. Values that know nothing of their sample have
-    (N - S) / (N - 1) of N values of S samples. Raises AssayError as `explainer_table`.
+    those with F and both of `EXACT` in the cell; all others are left out. Rows whose left is `EXCESS` are
+    differences: F's correlation across samples less D's, under the same draws. A cell without any has no
+    row, and one without SII neither. Rows of the measure share_within (level within, left and right one
+    measure) have the share of its variance that lies within samples, between their explainers: of its sum of
+    squares about the grand mean, that about the samples' means, n samples with 2 explainers or more. 0: a
+    sample's explainers all have one value, so the measure ranks none. Values that know nothing of their
+    sample have (N - S) / (N - 1) of N values of S samples. Raises AssayError as `explainer_table`.
     """
     known = checked(scores, factors, ["f", "dividend"], "scores")
     exact = checked(sii, factors, EXACT, "sii")

@@ -1,7 +1,7 @@
 """Do two measures rank alike: explainers in one ranking, and F, D and SII across and within samples."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,6 +15,8 @@ from pipeline.synergy.states import BoolArray, FloatArray
 
 LEVELS = ("pooled", "across", "within")
 PAIRS = (("f", "sii"), ("dividend", "sii"), ("f", "dividend"))
+EXCESS = "f_over_dividend"
+"""Left side of a difference: how much better F agrees with SII across samples than D does."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Agreement:
     level: pooled (all cells at once), across (over samples, the mean over explainers), within (over
     explainers, the mean over samples). measure: spearman or kendall (tau-b). n: correlations averaged;
     n_undefined: those left out because a measure is constant or has fewer than 2 cells. Where n is 0,
-    value, low and high are NaN: D is constant within a sample, so its rows within samples say so.
+    value, low and high are NaN: D is constant within a sample, so its rows within samples say so. left
+    `EXCESS`: no correlation but F's less D's with right, both under the same resamples.
     """
 
     level: str
@@ -78,7 +81,8 @@ def agreements(
 ) -> list[Agreement]:
     """Return how F (S, E), D (S,) and SII (S, E) of S samples and E explainers agree.
 
-    A cell where F or SII is not finite is left out. One row for each of `PAIRS`, `LEVELS` and measure.
+    A cell where F or SII is not finite is left out. One row for each of `PAIRS`, `LEVELS` and measure, then
+    one of `EXCESS` across samples for each measure.
     Intervals are percentiles over n_bootstrap resamples of whole samples, as cells of a sample are not
     independent; resamples in which nothing is defined do not count. Memory grows with (S E)^2. Raises
     AssayError for shapes that do not fit, a D that is not finite, and no cell at all.
@@ -89,10 +93,22 @@ def agreements(
         n_samples, np.full(n_samples, 1 / n_samples), n_bootstrap
     )
     weights = np.concatenate([np.ones((1, n_samples)), drawn])
-    return [
-        _agreement(level, (left, right), measure, (tables[left], tables[right]), present, weights, confidence)
-        for (left, right), level, measure in product(PAIRS, LEVELS, MEASURES)
+    means = {
+        (pair, level, measure): _means(
+            level, MEASURES[measure], [tables[name] for name in pair], present, weights
+        )
+        for pair, level, measure in product(PAIRS, LEVELS, MEASURES)
+    }
+    found = [
+        _agreement(level, pair, measure, own, confidence) for (pair, level, measure), own in means.items()
     ]
+    for measure in MEASURES:
+        (f_means, n, n_undefined), (d_means, n_alone, _) = (
+            means[pair, "across", measure] for pair in PAIRS[:2]
+        )
+        own = (f_means - d_means, min(n, n_alone), n_undefined)
+        found.append(_agreement("across", (EXCESS, "sii"), measure, own, confidence))
+    return found
 
 
 def spearman(left: FloatArray, right: FloatArray, weights: FloatArray) -> FloatArray:
@@ -152,25 +168,30 @@ def _agreement(
     level: str,
     names: tuple[str, str],
     measure: str,
-    pair: tuple[FloatArray, FloatArray],
-    present: BoolArray,
-    weights: FloatArray,
+    found: tuple[FloatArray, int, int],
     confidence: float,
 ) -> Agreement:
-    values, counts = _correlations(level, MEASURES[measure], pair, present, weights)
+    means, n, n_undefined = found
+    low, high = _interval(means[1:], confidence)
+    return Agreement(level, *names, measure, float(means[0]), low, high, n, n_undefined)
+
+
+def _means(
+    level: str, measure: Measure, pair: Sequence[FloatArray], present: BoolArray, weights: FloatArray
+) -> tuple[FloatArray, int, int]:
+    """Return the mean correlation under each row of weights (B,), of how many, and how many are undefined."""
+    values, counts = _correlations(level, measure, pair, present, weights)
     defined = np.isfinite(values)
     total = (counts * defined).sum(axis=1)
     sums = (counts * np.where(defined, values, 0)).sum(axis=1)
-    means = np.where(total > 0, sums / np.where(total > 0, total, 1), np.nan)
     n = int(defined[0].sum())
-    low, high = _interval(means[1:], confidence)
-    return Agreement(level, *names, measure, float(means[0]), low, high, n, defined.shape[1] - n)
+    return np.where(total > 0, sums / np.where(total > 0, total, 1), np.nan), n, defined.shape[1] - n
 
 
 def _correlations(
     level: str,
     measure: Measure,
-    pair: tuple[FloatArray, FloatArray],
+    pair: Sequence[FloatArray],
     present: BoolArray,
     weights: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:

@@ -276,7 +276,13 @@ def test_saes_are_ranked_by_what_training_adds_and_the_lead_is_not_called_proved
 
 
 def sanity(verdict: str, low: float) -> pd.DataFrame:
-    row = {"variant": "topk", "over_frozen": 0.4, "over_frozen_low": low, "over_frozen_high": 0.5}
+    row = {
+        "variant": "topk",
+        "over_frozen": 0.4,
+        "over_frozen_low": low,
+        "over_frozen_high": 0.5,
+        "n_items": 29,
+    }
     return pd.DataFrame([{"metric": name, **row, "verdict": verdict} for name in ("MATCHScore", "MS")])
 
 
@@ -291,6 +297,10 @@ def test_the_sanity_table_decides_what_is_said_of_metrics() -> None:
     failing = replace(inputs, tables={**inputs.tables, "sanity": sanity("fail", -0.1)})
     assert sae.claim(failing)[1].startswith("It is not shown that topk matches better than frozen SAEs")
     assert "not by MATCHScore and MS, which should rank nothing here" in sae.claim(failing)[2]
+    few = sanity("unknown", 0.3).assign(n_items=3)
+    assert sae.claim(replace(inputs, tables={**inputs.tables, "sanity": few}))[1].startswith(
+        "It is not shown"
+    )
     unknown = replace(inputs, tables={**inputs.tables, "sanity": sanity("unknown", nan)})
     assert sae.claim(unknown)[1].startswith("It is not shown")
     assert "unknown" in sae.claim(unknown)[2]
@@ -338,6 +348,7 @@ def test_a_mixed_model_speaks_only_of_its_reference_and_its_first_model() -> Non
     assert mixed_difference(table, "method", "b", "random") is None
     assert mixed_difference(table.assign(reference="best"), "method", "a", "random") is None
     assert mixed_difference(pd.DataFrame(), "method", "a", "random") is None
+    assert mixed_difference(table.assign(converged=False), "method", "a", "random") is None
 
 
 def test_the_scope_counts_models_and_does_not_speak_for_others() -> None:

@@ -280,6 +280,7 @@ def test_agreement_with_the_sum_and_the_top_pair_is_written_and_d_ranks_no_expla
     rows = rows[
         (rows["measure"] == "spearman") & rows["right"].isin(["sii", "sii_top"]) & rows["value"].notna()
     ]
+    rows = rows[rows["left"].isin(["f", "dividend"])]
     assert len(rows) == len(dots(axes)) == 10
     drawn = [(round(y), x) for x, y, _ in dots(axes)]
     levels = ["pooled", "across", "within"]

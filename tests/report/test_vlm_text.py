@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pipeline.report.vlm_text import vlm_text
-from pipeline.statistics.vlm_agreement import agreement_table
+from pipeline.statistics.vlm_agreement import EXCESS, agreement_table
 from pipeline.statistics.vlm_explainers import explainer_table
 from pipeline.statistics.vlm_metrics import tau_table
 from pipeline.statistics.vlm_states import state_table
@@ -242,14 +242,22 @@ def test_f_stands_beside_d_alone_and_its_order_within_samples(weight: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("f", "words"), [(0.80, "not shown to be more than D"), (0.97, "more than D alone.")]
+    ("f", "low", "n", "words"),
+    [
+        (0.97, -0.01, 20, "not shown to be more than D"),  # above D's interval, and F's own reaches below it
+        (0.97, 0.01, 5, "not shown to be more than D"),
+        (0.90, 0.01, 20, "more than D alone."),
+    ],
 )
-def test_f_is_more_than_d_alone_only_where_it_is_above_the_interval_of_d(f: float, words: str) -> None:
+def test_f_is_more_than_d_alone_only_where_their_difference_is_above_0(
+    f: float, low: float, n: int, words: str
+) -> None:
     scores = scored()
     table = agreement_table(scores, exact(scores), FACTORS, n_bootstrap=50)
     across = (table["level"] == "across") & (table["measure"] == "spearman") & (table["right"] == "sii")
     table.loc[across & (table["left"] == "f"), "value"] = f
     table.loc[across & (table["left"] == "dividend"), ["value", "low", "high"]] = [0.79, 0.32, 0.96]
+    table.loc[across & (table["left"] == EXCESS), ["low", "n_samples"]] = [low, n]
     text = lines(tables_of(scores, agreement=table))
     (line,) = (line for line in text if line.startswith("  SII sum across samples: "))
     assert line.startswith(f"  SII sum across samples: F {f:.2f}, D 0.79: {words}")
@@ -378,3 +386,9 @@ def test_of_few_samples_nothing_is_said_of_how_f_orders_their_explainers(n: int)
     text = " ".join(lines(tables_of(scores, exact(scores))))
     assert "with an order to compare, too few to say" in text
     assert "more than by chance" not in text and "against it" not in text
+
+
+def test_the_interval_of_few_samples_is_told_to_be_too_narrow() -> None:
+    """Percentile intervals hold a mean of 5 samples in .8 and of 2 in .5 of cases."""
+    told = ["is too narrow" in "\n".join(lines(tables_of(scored(n=n)))) for n in (6, 20)]
+    assert told == [True, False]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipeline.statistics.intervals import clustered_error, mean_interval
+from pipeline.statistics.intervals import clustered_error, fewest_values, mean_interval
 
 
 def test_the_mean_has_scipys_t_interval() -> None:
@@ -87,3 +87,9 @@ def test_texts_with_equal_means_have_no_interval_rather_than_an_empty_one() -> N
     found = mean_interval(np.array([0.0, 1.0, 0.0, 1.0]), texts=np.array([0, 0, 1, 1]))
     assert found.flag == "equal_texts"
     assert np.isnan([found.low, found.high]).all()
+
+
+@pytest.mark.parametrize(("confidence", "expected"), [(0.5, 2), (0.9, 5), (0.95, 6), (0.99, 8)])
+def test_the_range_of_few_values_is_no_interval_of_high_confidence(confidence: float, expected: int) -> None:
+    assert fewest_values(confidence) == expected
+    assert 2 * 0.5**expected <= 1 - confidence < 2 * 0.5 ** (expected - 1) or confidence == 0.5

@@ -1,5 +1,7 @@
 """The findings of a fit as sentences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,21 @@ def test_nothing_to_compare_and_no_test_are_said() -> None:
     nothing = finding_sentences(fit(table.assign(f=np.nan), FORMULA, reference="e0"), "method")
     assert nothing[0] == "No method could be tested."
     assert nothing[-1] == "No row has a score, so nothing can be said."
+
+
+def test_a_difference_is_told_at_the_level_of_its_interval() -> None:
+    """At 99% a p of .03 beside an interval that holds 0 is no difference."""
+    table = scores(n_samples=12, seed=5)
+    table = table[table["explainer"].isin(["e0", "e1"])]
+    gap = fit(table, FORMULA, reference="e0").against_reference()
+    shift = (2.2 * gap["std_error"] - gap["estimate"]).iloc[0]
+    moved = table.assign(f=table["f"] + shift * (table["explainer"] == "e1"))
+    (at_95,), (at_99,) = (finding_sentences(fit(moved, FORMULA, "e0", level)) for level in (0.95, 0.99))
+    assert at_95.startswith("e1 scores") and "cannot be told from" in at_99
+
+
+def test_a_fit_that_did_not_converge_tells_nothing() -> None:
+    found = replace(
+        fit(scores(n_samples=60), FORMULA, reference="e0"), converged=False, notes=("It did not.",)
+    )
+    assert finding_sentences(found) == ["No explainer is told from another.", "It did not."]

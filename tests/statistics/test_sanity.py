@@ -51,7 +51,8 @@ def test_one_item_alone_has_no_interval() -> None:
     row = one(Measured("m", "SAEs", single), variant="topk")
     assert np.isnan(row["over_frozen_low"]) and row["verdict"] == "unknown"
     together = one(Measured("m", "SAEs", single))
-    assert together["n_items"] == 2 and together["verdict"] == "pass"
+    # Two SAEs both above it happen by chance alone in one of four; their interval is that of two values.
+    assert together["n_items"] == 2 and together["over_frozen_low"] > 0 and together["verdict"] == "unknown"
 
 
 def test_latents_are_unpaired_and_undefined_ones_left_out() -> None:

@@ -151,3 +151,18 @@ def test_rankings_of_other_explainers_or_without_a_score_are_refused():
     for left, right in (([1, 2], [1, 2, 3]), ([1, np.nan], [1, 2]), ([[1, 2]], [[1, 2]])):
         with pytest.raises(AssayError, match="one finite score an explainer"):
             rank_agreement(left, right)
+
+
+def test_what_f_adds_to_the_dividend_is_judged_under_the_same_resamples():
+    """Across samples F's correlation less D's: its interval is that of paired draws, not of two apart."""
+    rng = np.random.default_rng(3)
+    dividend = rng.normal(size=25)
+    sii = dividend[:, None] + 0.5 * rng.normal(size=(25, 3))
+    found = rows(dividend[:, None] + 1e-9 * sii, dividend, sii, n_bootstrap=200)
+    more = found["across", "f_over_dividend", "sii", "spearman"]
+    assert (more.value, more.low, more.high) == (0, 0, 0)
+    assert found["across", "f", "sii", "spearman"].high > found["across", "f", "sii", "spearman"].value
+    better = rows(sii, dividend, sii, n_bootstrap=200)
+    gap = better["across", "f", "sii", "kendall"].value - better["across", "dividend", "sii", "kendall"].value
+    assert better["across", "f_over_dividend", "sii", "kendall"].value == pytest.approx(gap)
+    assert better["across", "f_over_dividend", "sii", "kendall"].low > 0

@@ -55,6 +55,7 @@ def mixed_difference(
 ) -> Difference | None:
     """Return what the sweep's mixed model says of one method over a reference; None where it says nothing.
 
+    A fit that tested but did not converge says nothing.
     mixed: as `pipeline.statistics.mixed.table.model_table` gives it, the chosen model first. cell: values of
     the columns that keep models apart.
     """
@@ -67,6 +68,8 @@ def mixed_difference(
     if len(rows) != 1 or pd.isna(rows["estimate"].iloc[0]):
         return None
     row: Mapping[Any, Any] = rows.iloc[0].to_dict()
+    if not row.get("converged", True) and pd.notna(row.get("p_holm")):
+        return None
     value, low, high, p = (float(row.get(key, nan)) for key in ("estimate", "low", "high", "p_holm"))
     return Difference(value, low, high, p, "mixed model")
 

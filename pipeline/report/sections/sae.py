@@ -16,6 +16,7 @@ from pipeline.report.sections.settings import settings_section
 from pipeline.report.sections.tables import Columns, Shown, all_tables, data_table, varying
 from pipeline.report.sections.wording import counted, listed, measured, with_spread
 from pipeline.statistics.cells import NEGLIGIBLE
+from pipeline.statistics.intervals import fewest_values
 from pipeline.statistics.sae_baselines import UNTRAINED
 from pipeline.statistics.sanity import ALL
 
@@ -143,13 +144,13 @@ def _over_frozen(name: str, score: str, inputs: ReportInputs) -> str:
     if row is None or isnan(row["over_frozen"]):
         return "There is no frozen SAE to compare with, so it is not shown that training adds anything."
     told = Difference(row["over_frozen"], row["over_frozen_low"], row["over_frozen_high"])
-    return _by_interval(name, told)
+    return _by_interval(name, told, int(row["n_items"]) >= fewest_values(inputs.confidence))
 
 
-def _by_interval(name: str, found: Difference) -> str:
-    """Say whether a difference of MATCHScore to frozen SAEs is above 0, by its interval alone."""
+def _by_interval(name: str, found: Difference, enough: bool) -> str:
+    """Say whether a difference of MATCHScore to frozen SAEs is above 0, by its interval of enough items."""
     told, drawn = with_spread(found.value, found.low, found.high), "over attributes drawn anew"
-    if found.low > 0:
+    if found.low > 0 and enough:
         return f"The MATCHScore of {name} is {told} above that of frozen SAEs, {drawn}."
     return f"It is not shown that {name} matches better than frozen SAEs: the difference is {told}, {drawn}."
 

@@ -25,6 +25,7 @@ from pipeline.report.sections.wording import counted, estimate, listed, measured
 from pipeline.report.vlm_drawing import BOUNDS
 from pipeline.report.vlm_text import MEASURE
 from pipeline.report.vlm_text import TITLES as METRIC_TITLES
+from pipeline.statistics.intervals import fewest_values
 from pipeline.statistics.vlm_explainers import REFERENCE
 
 MEASURED = (
@@ -112,7 +113,8 @@ def _first(ranked: pd.DataFrame, confidence: float) -> str:
     second = ranked.iloc[1]
     ahead = measured(first["mean_common"] - second["mean_common"])
     often = f"; {said}" if (said := resamples(first)) else ""
-    if first["low"] > second["high"] and first["p_first"] >= confidence:
+    enough = first["n_common"] >= fewest_values(confidence)
+    if enough and first["low"] > second["high"] and first["p_first"] >= confidence:
         return (
             f"{_named(first)} has the highest mean F, {mean} {over}: {ahead} above the runner-up, "
             f"{_named(second)}, whose interval lies below{often}."
@@ -309,7 +311,8 @@ def _metrics(inputs: ReportInputs) -> Section:
         }
         told = (
             "+1: the same order of quality, 0: none in common, -1: reversed. A metric of one modality whose "
-            "order is not F's cannot stand for F. p is not adjusted.",
+            "order is not F's cannot stand for F; a p that is not small does not show that it is not. p is "
+            "not adjusted.",
         )
         blocks.append(
             data_table("taus_shown", "do metrics agree?", taus, inputs.key, shown=shown, words=told)

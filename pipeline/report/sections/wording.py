@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isnan
 
-from pipeline.report.wording import error_level
+from pipeline.statistics.intervals import error_level
 
 MISSING, MINUS = "-", "\N{MINUS SIGN}"
 ALPHA = 0.05

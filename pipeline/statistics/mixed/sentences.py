@@ -3,16 +3,16 @@
 import numpy as np
 import pandas as pd
 
+from pipeline.statistics.intervals import error_level
 from pipeline.statistics.mixed.fitting import Fit
-
-SIGNIFICANT = 0.05
 
 
 def finding_sentences(fit: Fit, method: str = "") -> list[str]:
     """Return a sentence for each other level, the highest first: against the reference, or the highest.
 
-    Without a reference, the highest level is compared with each other one, and Holm counts all pairs.
-    method is the word for a level, such as "explainer". Nothing to compare, or no test: one sentence says so.
+    Without a reference, the highest level is compared with each other one, and Holm counts all pairs. A
+    difference is told where p is below 1 - confidence. method is the word for a level, such as "explainer".
+    Nothing to compare, no test, or a fit that did not converge: sentences that say so.
     """
     word = method or (fit.formula.fixed[0] if fit.formula.fixed else "level")
     if len(fit.levels) < 2:
@@ -21,8 +21,9 @@ def finding_sentences(fit: Fit, method: str = "") -> list[str]:
     tested = table[table["p_adjusted"].notna()].sort_values("estimate", ascending=False, kind="stable")
     if tested.empty:
         return [f"No {word} could be tested.", *fit.notes]
-    level = f"{100 * fit.confidence:g}%"
-    return [_sentence(row, level) for _, row in tested.iterrows()]
+    if not fit.converged:
+        return [f"No {word} is told from another.", *fit.notes]
+    return [_sentence(row, fit.confidence) for _, row in tested.iterrows()]
 
 
 def shown(value: float, digits: int) -> str:
@@ -54,14 +55,14 @@ def _of_the_highest(fit: Fit) -> pd.DataFrame:
     return found[(pairs["left"] == best) | turned]
 
 
-def _sentence(row: "pd.Series[float]", level: str) -> str:
+def _sentence(row: "pd.Series[float]", confidence: float) -> str:
     estimate, low, high, p = (float(row[name]) for name in ("estimate", "low", "high", "p_adjusted"))
     digits = int(np.clip(np.ceil(-np.log10(max((high - low) / 2, 1e-6))), 2, 6))
     side = "above" if estimate >= 0 else "below"
     if estimate < 0:
         low, high = -high, -low
-    tail = f"({level} {shown(low, digits)} to {shown(high, digits)}, Holm {shown_p(p)})"
+    tail = f"({100 * confidence:g}% {shown(low, digits)} to {shown(high, digits)}, Holm {shown_p(p)})"
     size = shown(abs(estimate), digits)
-    if p < SIGNIFICANT:
+    if p < error_level(confidence):
         return f"{row['left']} scores {size} {side} {row['right']} {tail}."
     return f"{row['left']} cannot be told from {row['right']}: it scores {size} {side} {tail}."

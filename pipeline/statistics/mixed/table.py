@@ -14,7 +14,7 @@ from pipeline.statistics.mixed.fitting import Fit, fit
 PAPER = "paper"
 COLUMNS = ("estimate", "std_error", "df", "t", "p", "p_holm", "low", "high")
 SIGNS = ("n_cells", "n_above", "p_sign")
-ASIDE = ("formula", "same_as_paper", "singular", "notes")
+ASIDE = ("formula", "same_as_paper", "singular", "converged", "notes")
 ADVICE = "; it can be a fixed factor instead (stats=fixed)"
 
 
@@ -36,8 +36,11 @@ def model_table(
     groups (column to its name in words). Columns: apart, model, method, reference, `COLUMNS`, `SIGNS`,
     `ASIDE`. n_above: of the n_cells (combinations of groups) in which the mean over common samples differs
     from the reference's, those where it is higher; p_sign: the exact two-sided sign test, null without any.
+    The test takes cells for independent, which those of one model are not where advantages vary by model.
     reference: the first of `references` that is a method here, else the method of the highest mean. p_holm:
-    over the methods of one model. same_as_paper: the formula is that of "paper"; else its rows come after.
+    over the methods of one model; over all its pairs where the scores chose the reference, as any pair could
+    have been the highest and another. converged: false too where nothing was tested. same_as_paper: the
+    formula is that of "paper"; else its rows come after.
     Each combination of `apart` has models of its own; one method alone has no row. A null score is left out
     and counted in notes. Raises AssayError for a variant that is not in `VARIANTS`.
     """
@@ -84,7 +87,7 @@ def _models(
         notes = [*_left_out(rows[np.isfinite(rows[score])], groups, chosen[model].notes)]
         notes += [_advised(note, variant) for note in found.notes]
         signs = _signs(rows, score, method, sample, groups, str(found.reference))
-        table = _rows(found, method).merge(signs, on=method, how="left")
+        table = _rows(found, method, chosen_by_scores=not there).merge(signs, on=method, how="left")
         tables.append(table.assign(model=model, formula=chosen[model].formula, notes=" ".join(notes)))
     return [table.assign(same_as_paper=same or table["model"].eq(PAPER)) for table in tables]
 
@@ -98,11 +101,14 @@ def _fit(rows: pd.DataFrame, chosen: Chosen, references: Sequence[str], confiden
     return fit(rows, chosen.formula, str(best.iloc[0]), confidence)
 
 
-def _rows(found: Fit, method: str) -> pd.DataFrame:
-    named = {"left": method, "right": "reference", "p_adjusted": "p_holm"}
-    table = found.against_reference().rename(columns=named)
-    ordered = table.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
-    return ordered.assign(singular=found.singular)
+def _rows(found: Fit, method: str, chosen_by_scores: bool) -> pd.DataFrame:
+    table = found.against_reference()
+    if chosen_by_scores:
+        first_pairs = found.contrasts().iloc[: len(table)]  # those of the base level, in the same order
+        table = table.assign(p_adjusted=first_pairs["p_adjusted"].to_numpy())
+    named = table.rename(columns={"left": method, "right": "reference", "p_adjusted": "p_holm"})
+    ordered = named.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
+    return ordered.assign(singular=found.singular, converged=found.converged)
 
 
 def _signs(
