@@ -19,7 +19,7 @@ def test_a_full_table_gets_every_term_and_no_note() -> None:
     found = formula_for(scores(), "f", "explainer", "sample", GROUPS)
     assert found.formula == (
         "f ~ explainer + (1|sample) + (1|vlm) + (1|dataset) + (1|vlm:explainer) + (1|dataset:explainer)"
-        " + (1|sample:vlm)"
+        " + (1|sample:vlm) + (1|sample:explainer)"
     )
     assert found.notes == ()
 
@@ -36,7 +36,7 @@ def test_the_paper_has_crossed_intercepts_alone() -> None:
     ],
 )
 def test_fixed_takes_factors_of_few_levels_as_fixed(n_vlms: int, expected: str) -> None:
-    rest = "(1|vlm:explainer) + (1|dataset:explainer) + (1|sample:vlm)"
+    rest = "(1|vlm:explainer) + (1|dataset:explainer) + (1|sample:vlm) + (1|sample:explainer)"
     assert chosen(scores(n_vlms=n_vlms), "fixed") == expected + rest
 
 
@@ -47,11 +47,12 @@ def test_fixed_takes_factors_of_few_levels_as_fixed(n_vlms: int, expected: str) 
         ({"n_vlms": 1}, "f ~ explainer + (1|sample) + (1|dataset) + (1|dataset:explainer)", 2),
         (
             {"n_datasets": 1},
-            "f ~ explainer + (1|sample) + (1|vlm) + (1|vlm:explainer) + (1|sample:vlm)",
+            "f ~ explainer + (1|sample) + (1|vlm) + (1|vlm:explainer) + (1|sample:vlm)"
+            " + (1|sample:explainer)",
             2,
         ),
         ({"n_explainers": 1}, "f ~ explainer + (1|sample) + (1|vlm) + (1|dataset)", 3),
-        ({"n_samples": 1}, "f ~ explainer + (1|vlm)", 5),
+        ({"n_samples": 1}, "f ~ explainer + (1|vlm)", 6),
     ],
 )
 def test_a_term_without_levels_is_left_out_with_a_note(

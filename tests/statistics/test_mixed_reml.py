@@ -22,6 +22,7 @@ FORMULAS = (
     "f ~ explainer + (1|sample)",
     CROSSED,
     FULL,
+    FULL + " + (1|sample:explainer)",
     "f ~ explainer + vlm + (1|vlm:explainer) + (1|sample:vlm)",
 )
 
@@ -52,7 +53,7 @@ def literal_criterion(design: Design, ratios: Floats) -> float:
 @pytest.mark.parametrize("share", [1.0, 0.8])
 def test_criterion_and_derivatives_are_those_of_the_full_matrices(formula: str, share: float) -> None:
     design, cross_products = problem(scores(share=share), formula)
-    ratios = np.array([0.5, 0.1, 0.2, 0.05, 0.02, 0.3])[: len(design.random)]
+    ratios = np.array([0.5, 0.1, 0.2, 0.05, 0.02, 0.3, 0.15])[: len(design.random)]
     found = evaluate(cross_products, ratios)
     x, h, each = dense(design, ratios)
     inverse = np.linalg.inv(h)
@@ -121,7 +122,7 @@ def test_df_are_those_of_lmertest_by_differences() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:mixedlm")
-@pytest.mark.parametrize("formula", [CROSSED, FULL])
+@pytest.mark.parametrize("formula", [CROSSED, FULL, FULL + " + (1|sample:explainer)"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_optimum_is_that_of_mixedlm_and_lme_python(formula: str, seed: int) -> None:
     table = scores(n_samples=40, share=0.9, seed=seed)
@@ -129,8 +130,10 @@ def test_the_optimum_is_that_of_mixedlm_and_lme_python(formula: str, seed: int) 
     named = table.assign(
         **{"a": table["vlm"] + table["explainer"], "b": table["dataset"] + table["explainer"]},
         c=table["sample"] + table["vlm"],
+        d=table["sample"] + table["explainer"],
     )
     plain = formula.replace("vlm:explainer", "a").replace("dataset:explainer", "b").replace("sample:vlm", "c")
+    plain = plain.replace("sample:explainer", "d")
     engine = mixedlm.lmer(plain, named).REMLcrit()
     assert found.reml_criterion <= engine + 1e-6
     assert found.reml_criterion == pytest.approx(engine, abs=1e-4)

@@ -168,3 +168,22 @@ def test_where_the_scores_choose_the_reference_holm_counts_every_pair() -> None:
     small = named["p"].idxmin()
     assert named.loc[small, "p_holm"] == pytest.approx(min(1, 5 * named.loc[small, "p"]))
     assert named["converged"].all()
+
+
+def test_an_attribute_that_a_kind_of_sae_finds_better_is_one_attribute_however_many_saes_find_it() -> None:
+    """The error of a difference is that of 30 attributes' mean gains (paired t), not of 30 x 12 of them."""
+    n_attributes, n_seeds = 30, 12
+    rng = np.random.default_rng(6)
+    gain, noise = 0.1 * rng.normal(size=(2, n_attributes)), 0.02 * rng.normal(size=(2, n_attributes, n_seeds))
+    rows = [
+        {"dataset": "shapes", "variant": variant, "dictionary_size": 8, "seed": seed, "attribute": f"a{a}"}
+        | {"f1": 0.5 + gain[v, a] + noise[v, a, seed]}
+        for v, variant in enumerate(("frozen", "topk"))
+        for a in range(n_attributes)
+        for seed in range(n_seeds)
+    ]
+    found = sae_mixed.mixed_table(pd.DataFrame(rows), ["dataset"]).iloc[0]
+    means = (gain + noise.mean(axis=2))[1] - (gain + noise.mean(axis=2))[0]
+    assert found["estimate"] == pytest.approx(means.mean())
+    assert found["std_error"] == pytest.approx(means.std(ddof=1) / np.sqrt(n_attributes), rel=0.05)
+    assert found["df"] < 60

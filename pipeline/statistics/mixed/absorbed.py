@@ -1,9 +1,10 @@
-"""The largest random factors, absorbed: everything else is then a small dense problem.
+"""Random factors of many levels, absorbed: everything else is then a small dense problem.
 
-T (N, m) is R (indicators of the other factors), X and y side by side. The inner factor Z1 is nested in the
-outer factor Z2; W = (I + g1 Z1 Z1' + g2 Z2 Z2')^-1 never appears, only T'WT and what its derivatives need.
-With a_j = r_j n_j, r_j = 1 / (1 + g1 n_j) for a level j of n_j rows, h_s = sum a_j and e_s = 1 / (1 + g2 h_s)
-over the levels j in s, all of it is sums over levels of outer products of T'z_j = c_j.
+T (N, m) is R (indicators of the other factors), X and y side by side. The absorbed factors are all nested in
+one of them, the outer one, so that W = (I + sum_i g_i Z_i Z_i')^-1 has a block for each of its levels; W
+never appears, only T'WT and what its derivatives need. Within a block Z holds the indicators of its levels of
+all absorbed factors side by side, C = Z'Z, U = Z'T, and D has each column's ratio on its diagonal. Then
+W = I - Z M Z' with M = D^1/2 (I + D^1/2 C D^1/2)^-1 D^1/2, Z'WT = U - C M U and Z'WZ = C - C M C.
 """
 
 from dataclasses import dataclass
@@ -11,21 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from pipeline.statistics.intervals import Floats
-from pipeline.statistics.mixed.design import RandomFactor, indicators, is_nested
+from pipeline.statistics.intervals import Codes, Floats
+from pipeline.statistics.mixed.design import RandomFactor, is_nested
 
 
 @dataclass(frozen=True)
 class Absorbed:
-    """What rows say of the absorbed factors: counts n (J,), sums c (J, m), the outer level of each, and T'T.
+    """What rows say of the absorbed factors in L blocks of q columns: C (L, q, q), U (L, q, m), and T'T.
 
-    factors are the numbers of the outer and the inner factor in the formula; there may be one or none.
+    factors are their numbers in the formula, the outer one first; there may be none. parts are their columns
+    in a block; a block with fewer levels than another has columns of zeros.
     """
 
     factors: tuple[int, ...]
+    parts: tuple[slice, ...]
     counts: Floats
     sums: Floats
-    outer: sparse.csr_array
     gram: Floats
 
 
@@ -45,61 +47,89 @@ class Products:
 
 
 def choose(random: tuple[RandomFactor, ...]) -> tuple[int, ...]:
-    """Return the factors to absorb: the largest, before it the largest that it is nested in, if any."""
-    if not random:
+    """Return the factors to absorb, the outer one first: those whose absorption leaves least to compute."""
+    inside = {
+        outer: [i for i, one in enumerate(random) if i != outer and is_nested(one, random[outer])]
+        for outer in range(len(random))
+    }
+    costs = {outer: _cost(random, outer, inner) for outer, inner in inside.items()}
+    if not costs:
         return ()
-    inner = max(range(len(random)), key=lambda i: random[i].n_levels)
-    around = [i for i, one in enumerate(random) if i != inner and is_nested(random[inner], one)]
-    return (*sorted(around, key=lambda i: -random[i].n_levels)[:1], inner)
+    outer = min(costs, key=lambda i: costs[i])
+    widths = {i: _places(random[i], random[outer])[1] for i in inside[outer]}
+    return (outer, *sorted(widths, key=lambda i: widths[i]))
+
+
+def _cost(random: tuple[RandomFactor, ...], outer: int, inner: list[int]) -> float:
+    """Return about how many products an evaluation takes: of the dense rest, and of the blocks."""
+    left = sum(one.n_levels for i, one in enumerate(random) if i != outer and i not in inner)
+    width = 1 + sum(_places(random[i], random[outer])[1] for i in inner)
+    return float(left) ** 3 + float(random[outer].n_levels) * width * (width**2 + left**2)
+
+
+def _places(one: RandomFactor, outer: RandomFactor) -> tuple[Codes, int]:
+    """Return each level's place among those of one that share its level of outer, and the most places."""
+    level, first_row = np.unique(one.codes, return_index=True)
+    block = outer.codes[first_row]
+    order = np.argsort(block, kind="stable")
+    starts = np.searchsorted(block[order], block[order])
+    places = np.empty(one.n_levels, dtype=np.int64)
+    places[level[order]] = np.arange(len(order)) - starts
+    return places, int(places.max(initial=0)) + 1
 
 
 def absorb(random: tuple[RandomFactor, ...], factors: tuple[int, ...], columns: sparse.csr_array) -> Absorbed:
     """Return the sums of columns T (N, m) over the levels of the chosen factors."""
     gram = (columns.T @ columns).toarray()
     if not factors:
-        nothing = np.zeros((0, columns.shape[1]))
-        return Absorbed((), np.zeros(0), nothing, sparse.csr_array((0, 0)), gram)
-    outer, inner = random[factors[0]], random[factors[-1]]
-    first_row = np.unique(inner.codes, return_index=True)[1]
-    return Absorbed(
-        factors,
-        np.bincount(inner.codes, minlength=inner.n_levels).astype(np.float64),
-        (indicators(inner.codes, inner.n_levels).T @ columns).toarray(),
-        sparse.csr_array(indicators(outer.codes[first_row], outer.n_levels).T),
-        gram,
-    )
+        return Absorbed((), (), np.zeros((0, 0, 0)), np.zeros((0, 0, columns.shape[1])), gram)
+    outer, parts, at = random[factors[0]], [], []
+    width = 0
+    for one in (random[i] for i in factors):
+        places, n_places = _places(one, outer)
+        parts.append(slice(width, width + n_places))
+        at.append(width + places[one.codes])
+        width += n_places
+    cells = np.stack([outer.codes * width + place for place in at], axis=1)
+    counts = np.zeros(outer.n_levels * width * width)
+    for cell in cells.T:
+        for place in at:
+            counts += np.bincount(cell * width + place, minlength=len(counts))
+    n, shape = len(outer.codes), (outer.n_levels, width)
+    ends = np.arange(0, n * len(factors) + 1, len(factors))
+    z = sparse.csr_array((np.ones(cells.size), cells.ravel(), ends), shape=(n, shape[0] * width))
+    sums = (z.T @ columns).toarray().reshape(*shape, columns.shape[1])
+    return Absorbed(factors, tuple(parts), counts.reshape(*shape, width), sums, gram)
 
 
 def products(absorbed: Absorbed, ratios: Floats) -> Products:
     """Return T'WT and its like at the absorbed factors' ratios: variances per residual variance."""
     if not absorbed.factors:
         return Products(absorbed.gram, 0.0, (), (), {}, {})
-    g2, g1 = ratios[0], ratios[1] if len(ratios) > 1 else 0.0
-    n, c, over = absorbed.counts, absorbed.sums, absorbed.outer
-    r = 1 / (1 + g1 * n)
-    a = r * n
-    h = over @ a
-    e = 1 / (1 + g2 * h)
-    rc = r[:, None] * c
-    g = over @ rc
-    middle = absorbed.gram - g1 * (rc.T @ c) - g2 * _weighed(g, e)
-    log_det = float(np.sum(np.log1p(g1 * n)) + np.sum(np.log1p(g2 * h)))
-    first, trace = [_weighed(g, e**2)], [float(h @ e)]
-    second, second_trace = {(0, 0): _weighed(g, h * e**3)}, {(0, 0): float(np.sum((h * e) ** 2))}
-    if len(ratios) > 1:
-        b = g2 * e
-        f = rc - a[:, None] * (over.T @ (b[:, None] * g))
-        k = over @ (a[:, None] * f)
-        squares = over @ a**2
-        first.append(f.T @ f)
-        trace.append(float(np.sum(a) - b @ squares))
-        second[0, 1] = (e[:, None] ** 2 * k).T @ g
-        second_trace[0, 1] = float(e**2 @ squares)
-        second[1, 1] = _weighed(f, a) - _weighed(k, b)
-        second_trace[1, 1] = float(np.sum(a**2) - 2 * (b @ (over @ a**3)) + b**2 @ squares**2)
-    return Products(middle, log_det, tuple(first), tuple(trace), second, second_trace)
+    parts, c, u = absorbed.parts, absorbed.counts, absorbed.sums
+    root = np.repeat(np.sqrt(ratios), [part.stop - part.start for part in parts])
+    system = root[:, None] * c * root + np.eye(len(root))
+    m = root[:, None] * np.linalg.inv(system) * root
+    mu = m @ u
+    b, k = u - c @ mu, c - c @ m @ c
+    second, second_trace = {}, {}
+    for i, left in enumerate(parts):
+        for j, right in enumerate(parts[i:], start=i):
+            between = k[:, left, right]
+            second[i, j] = _sum(b[:, left], between @ b[:, right])
+            second_trace[i, j] = float(np.sum(between**2))
+    return Products(
+        middle=absorbed.gram - _sum(u, mu),
+        log_det=float(np.sum(np.linalg.slogdet(system)[1])),
+        first=tuple(_sum(b[:, part], b[:, part]) for part in parts),
+        first_trace=tuple(float(np.einsum("saa->", k[:, part, part])) for part in parts),
+        second=second,
+        second_trace=second_trace,
+    )
 
 
-def _weighed(rows: Floats, weights: Floats) -> Floats:
-    product: Floats = (weights[:, None] * rows).T @ rows
-    return product
+def _sum(left: Floats, right: Floats) -> Floats:
+    """Return the sum over blocks of left' right, (L, q, m) each."""
+    m = left.shape[-1]
+    total: Floats = left.reshape(-1, m).T @ right.reshape(-1, m)
+    return total

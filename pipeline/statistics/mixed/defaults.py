@@ -36,23 +36,25 @@ def formula_for(
 ) -> Chosen:
     """Return the formula of a variant, with the random terms that the scored rows can tell apart.
 
-    default: score ~ method + (1|sample), and for each group (1|group), (1|group:method) and (1|sample:group):
-    an advantage may vary by group, and all methods share one answer of a sample and group. paper: (1|sample)
-    and each (1|group) alone. fixed: the default with groups of fewer than 5 levels as fixed factors. A sample
-    belongs to its group where it occurs in one only: (1|sample:group) is then (1|sample). Equal names in two
-    groups count as one sample.
+    default: score ~ method + (1|sample) + (1|sample:method), and for each group (1|group), (1|group:method)
+    and (1|sample:group): an advantage may vary by sample and by group, and all methods share one answer of a
+    sample and group. paper: (1|sample) and each (1|group) alone. fixed: the default with groups of fewer than
+    5 levels as fixed factors. A sample belongs to its group where it occurs in one only: (1|sample:group) is
+    then (1|sample); where a method has one score a sample, (1|sample:method) is the residual. Equal names in
+    two groups count as one sample.
     """
     if variant not in VARIANTS:
         raise AssayError(f"variant {variant!r} is unknown; there are {', '.join(VARIANTS)}")
     every: list[Group] = [(sample,), *((group,) for group in groups)]
     if variant != "paper":
         every += [(group, method) for group in groups] + [(sample, group) for group in groups]
+        every.append((sample, method))
     plain = design_of(table, Formula(score, (method,), ()), None)
     rows = table[np.isfinite(scores_of(table, score))]
-    factors = {group: random_factor(rows, group) for group in every}
+    factors = {group: random_factor(rows, group) for group in [*every, (method,)]}
     fixed = [group for group in groups if variant == "fixed" and 1 < factors[group,].n_levels < FEW_LEVELS]
     crossed = [group for group in every if group[0] not in fixed or len(group) > 1]
-    asked = [group for group in crossed if not _same_as_sample(group, sample, factors)]
+    asked = [group for group in crossed if not _says_nothing(group, sample, method, factors, len(rows))]
     design = design_of(table, Formula(score, (method, *fixed), ()), None) if fixed else plain
     kept, notes = told_apart([factors[group] for group in asked], design)
     names = {one.name for one in kept}
@@ -60,6 +62,11 @@ def formula_for(
     return Chosen(Formula(score, (method, *fixed), random).text, tuple(notes) if len(rows) else (NO_SCORE,))
 
 
-def _same_as_sample(group: Group, sample: str, factors: dict[tuple[str, ...], RandomFactor]) -> bool:
-    """Return whether group is (sample, other) and each sample lies in one level of other."""
-    return len(group) == 2 and group[0] == sample and is_nested(factors[sample,], factors[group[1],])
+def _says_nothing(
+    group: Group, sample: str, method: str, factors: dict[tuple[str, ...], RandomFactor], n_rows: int
+) -> bool:
+    """Return whether group is (sample, other) where each sample lies in one level of other, or is one row."""
+    if len(group) < 2 or group[0] != sample:
+        return False
+    one_row = group[1] == method and factors[group].n_levels == n_rows
+    return one_row or is_nested(factors[sample,], factors[group[1],])
