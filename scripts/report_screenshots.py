@@ -8,7 +8,6 @@ whole pages: light, dark, phone, print.
 import argparse
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from rating_screenshots import ARGUMENTS, CHROMIUM, PHONE, SCHEMES, photograph, side_by_side
 
 WINDOW = {"width": 1000, "height": 1150}
+PAPER = {"width": 703, "height": 1017}
+"""A4 without its margins, in CSS pixels."""
 COLOURS = 96
 CHARTS = "document.body.dataset.charts === String(document.querySelectorAll('.chart').length)"
 
@@ -51,18 +52,19 @@ def write_figure(browser: Browser, report: Path, path: Path) -> None:
 
 
 def write_pages(browser: Browser, report: Path, stem: Path) -> None:
-    """Write whole pages: light, dark, on a phone, and as it is printed (PDF)."""
+    """Write whole pages: light, dark, on a phone, and as it is printed."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    phone = {"viewport": PHONE, "is_mobile": True, "has_touch": True}
     views: dict[str, dict[str, Any]] = {
         **{scheme: {"viewport": WINDOW, "color_scheme": scheme} for scheme in SCHEMES},
-        "phone": phone,
+        "phone": {"viewport": PHONE, "is_mobile": True, "has_touch": True},
+        "print": {"viewport": PAPER},
     }
     for name, options in views.items():
         with opened(browser, report, **options) as page:
-            Image.open(BytesIO(page.screenshot(full_page=True))).save(f"{stem}_{name}.png")
-    with opened(browser, report, viewport=WINDOW) as page:
-        page.pdf(path=f"{stem}.pdf", prefer_css_page_size=True)
+            if name == "print":
+                page.emulate_media(media="print")
+                page.evaluate("dispatchEvent(new Event('beforeprint'))")
+            photograph(page, full_page=True).save(f"{stem}_{name}.png")
 
 
 @contextmanager

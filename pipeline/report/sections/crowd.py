@@ -270,7 +270,7 @@ def _ranking(inputs: ReportInputs) -> Section:
         blocks.append(
             data_table("pairs_shown", "pairs of methods", own, inputs.key, shown=shown, words=(words,))
         )
-    blocks += mixed_block(inputs, "method", "score")
+    blocks += mixed_block(inputs, "method", "score", "sample: a unit; place: its layer.")
     blocks += pictures(inputs.figures, TITLES, *TITLES)
     return Section("ranking", "Ranking", (), blocks)
 

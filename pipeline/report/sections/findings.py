@@ -74,8 +74,11 @@ def mixed_difference(
     return Difference(value, low, high, p, "mixed model")
 
 
-def mixed_block(inputs: ReportInputs, method: str, score: str) -> list[Block]:
-    """Return the table of the mixed models with their formulas and notes; nothing where there is none."""
+def mixed_block(inputs: ReportInputs, method: str, score: str, levels: str) -> list[Block]:
+    """Return the table of the mixed models with their formulas and notes; nothing where there is none.
+
+    levels: what the names of the random factors stand for.
+    """
     mixed = inputs.table("mixed")
     if mixed.empty:
         return []
@@ -91,7 +94,7 @@ def mixed_block(inputs: ReportInputs, method: str, score: str) -> list[Block]:
         "p_holm": "p (Holm)",
     }
     told = mixed[["model", "formula"]].drop_duplicates().itertuples(index=False, name=None)
-    words = [f"{model}: {formula}" for model, formula in told]
+    words = [*(f"{model}: {formula}" for model, formula in told), levels]
     notes = [each for note in mixed["notes"] for each in SENTENCES.split(str(note)) if each]
     words += [" ".join(dict.fromkeys(notes))] if notes else []
     return [data_table("mixed_shown", "mixed model", mixed, inputs.key, shown=shown, words=words)]

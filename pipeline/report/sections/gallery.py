@@ -14,6 +14,11 @@ from pipeline.statistics.cells import identity_factors
 KINDS = {"top": "Most active", "random": "Random"}
 MAX_BYTES = 6_000_000
 """Of all pictures together."""
+REMARKS = {
+    "prior decides": "Prior decides: on some image, what the scorer expects outweighs raters who all say "
+    "otherwise."
+}
+"""What remarks beside a text mean."""
 Row = Mapping[Any, Any]
 ANCHOR, TITLE = "units", "Units"
 
@@ -40,6 +45,9 @@ def gallery_section(inputs: ReportInputs) -> Section:
         f"{counted(len(units), 'unit')}: images that activate each most, random ones, and methods' texts."
     ]
     words += [f"{counted(left, 'unit')} more have pictures that do not fit into this page."] if left else []
+    words += [
+        said for flag, said in REMARKS.items() if any(flag in o.remarks for u in units for o in u.opinions)
+    ]
     return Section(ANCHOR, TITLE, tuple(words), (Gallery(tuple(units)),))
 
 

@@ -206,7 +206,7 @@ def _ranking(inputs: ReportInputs) -> Section:
         )
     ]
     blocks.append(_every_sae(saes, inputs))
-    blocks += mixed_block(inputs, "variant", "F1")
+    blocks += mixed_block(inputs, "variant", "F1", "sample: an attribute; run: a training.")
     return Section("ranking", "Ranking", (), blocks)
 
 

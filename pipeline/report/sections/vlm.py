@@ -194,7 +194,7 @@ def _ranking(inputs: ReportInputs) -> Section:
                 "cells", f"explainers by {listed([*varying(cells, inputs.factors)])}", cells, inputs
             )
         )
-    blocks += mixed_block(inputs, "explainer", "F")
+    blocks += mixed_block(inputs, "explainer", "F", "sample: a question about an image.")
     blocks += pictures(inputs.figures, TITLES, "ranking", "synergy_curves")
     return Section("ranking", "Ranking", (), blocks)
 
