@@ -286,6 +286,18 @@ def sanity(verdict: str, low: float) -> pd.DataFrame:
     return pd.DataFrame([{"metric": name, **row, "verdict": verdict} for name in ("MATCHScore", "MS")])
 
 
+def test_saes_are_drawn_with_what_training_adds_and_its_interval() -> None:
+    inputs = saes()
+    assert sae.sections(inputs)[0].blocks[0].kind == "table"
+    told = {"model": "default", "variant": ["topk", "jumprelu", "random"], "reference": "frozen"}
+    told |= {"estimate": [0.45, 0.25, -0.3], "low": 0.1, "high": 0.5, "df": 9.0, "p": 0.01, "p_holm": 0.02}
+    mixed = pd.DataFrame(told | {"formula": "f1 ~ variant", "notes": ""})
+    chart = sae.sections(replace(inputs, tables={**inputs.tables, "mixed": mixed}))[0].blocks[0]
+    assert chart.label == "What training adds: topk 0.450; jumprelu 0.250"  # type: ignore[union-attr]
+    rows = json.loads(chart.spec)["datasets"].values()  # type: ignore[union-attr]
+    assert [0.4, 0.5, 0.3, 0.2] in [[row.get("value") for row in each] for each in rows]
+
+
 def test_the_sanity_table_decides_what_is_said_of_metrics() -> None:
     inputs = saes()
     passing = replace(inputs, tables={**inputs.tables, "sanity": sanity("pass", 0.3)})

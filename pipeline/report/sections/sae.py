@@ -5,7 +5,7 @@ from math import isnan
 
 import pandas as pd
 
-from pipeline.report.interactive import line_chart, scatter_chart
+from pipeline.report.interactive import as_rows, line_chart, ranking_chart, scatter_chart
 from pipeline.report.report_inputs import ReportInputs
 from pipeline.report.sae_drawing import variants_of
 from pipeline.report.sae_text import MEANS
@@ -195,6 +195,7 @@ def _ranking(inputs: ReportInputs) -> Section:
     means = variant_means(saes)
     shown = {"variant": "SAE", "n_saes": "SAEs", **{n: t for n, t in MEANS.items() if n in means}}
     blocks: list[Block] = [
+        *_ranking_chart(saes, inputs),
         data_table(
             "variants",
             "kinds of SAE",
@@ -203,11 +204,39 @@ def _ranking(inputs: ReportInputs) -> Section:
             shown=shown,
             keys=_variant_keys(saes, means),
             words=words,
-        )
+        ),
     ]
     blocks.append(_every_sae(saes, inputs))
     blocks += mixed_block(inputs, "variant", "F1", "sample: an attribute; run: a training.")
     return Section("ranking", "Ranking", (), blocks)
+
+
+def _ranking_chart(saes: pd.DataFrame, inputs: ReportInputs) -> list[Block]:
+    """Return what training adds by kind of SAE as a chart; none without frozen SAEs or a mixed model.
+
+    Of several models, layers or whatever else keeps models apart there is none: the table has them.
+    """
+    score, order = ranked(saes)
+    found = {
+        str(name): mixed_difference(inputs.table("mixed"), "variant", str(name), "frozen")
+        for name in order.index
+    }
+    known = {name: told for name, told in found.items() if told is not None}
+    if score != "dmatch_score" or not known:
+        return []
+    means = pd.DataFrame(
+        [(name, told.value, told.low, told.high, told.p) for name, told in known.items()],
+        columns=["method", "mean", "low", "high", "p"],
+    )
+    dots = as_rows(
+        saes[saes["variant"].isin(list(known))],
+        {"variant": "method", score: "value", "dictionary_size": "latents", "seed": "seed"},
+    )
+    words = (
+        "A dot is an SAE, a large mark what a kind of SAE has more than frozen ones by the mixed model, its "
+        f"line the {100 * inputs.confidence:g}% interval."
+    )
+    return [ranking_chart("ranking_chart", "What training adds", means, dots, "dMATCHScore", (words,))]
 
 
 def _every_sae(saes: pd.DataFrame, inputs: ReportInputs) -> Block:

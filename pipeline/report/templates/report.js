@@ -85,6 +85,7 @@
     const live = figure.querySelector(".live"), drawn = figure.querySelector(".drawn");
     const spec = JSON.parse(figure.querySelector(".spec").textContent);
     live.hidden = false;
+    if (live.clientWidth < 480) spec.config.legend.columns = 2; // four names are wider than a phone
     live.setAttribute("role", "img");
     live.setAttribute("aria-label", drawn.getAttribute("aria-label"));
     drawn.hidden = true;
