@@ -25,11 +25,11 @@ def main() -> int:
     parser.add_argument("--replicates", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    n, rng = arguments.replicates, generator(arguments.seed, "comparison levels")
+    n, rng = arguments.replicates, generator(arguments.seed, "interval coverage")
     for rows in (
         [coverage(n, size, rng) for size in SAMPLES],
         [signs(n, by_model, rng) for by_model in (0.0, 0.01)],
-        [chosen_reference(n // 2, n_methods, rng) for n_methods in (3, 5, 11)],
+        [chosen_reference(n // 10, n_methods, rng) for n_methods in (3, 5, 11)],
     ):
         print(pd.DataFrame(rows).to_markdown(index=False, floatfmt=".3g"), end="\n\n")
     return 0
