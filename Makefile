@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 TESTED := 3.11
 
-.PHONY: demo test test-long lint format docs install
+.PHONY: demo test test-long lint format docs audit install
 
 demo: .venv/.installed
 	$(BIN)/assay run sweep=demo
@@ -27,6 +27,14 @@ format: .venv/.installed-all
 
 docs: .venv/.installed-all
 	$(BIN)/zensical build --clean --strict
+
+# Strict: a library that cannot be looked up is a failure, as all are without a network.
+audit: .cache/audit/bin/pip-audit
+	.cache/audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict --progress-spinner off
+
+.cache/audit/bin/pip-audit:
+	$(PYTHON) -m venv .cache/audit
+	.cache/audit/bin/python -m pip install --quiet pip-audit
 
 install: .venv/.installed-all
 

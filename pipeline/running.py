@@ -92,7 +92,8 @@ def _snakemake(project: Project, plan: Plan, way: Way, lock: int) -> None:
     It holds the project's lock too: where this process alone is killed, no other run begins beside it.
     """
     command = [sys.executable, "-m", "snakemake", "--snakefile", "Snakefile", *way.arguments]
-    command += ["--config", f"plan={plan.path}"]
+    # Snakemake reads values as YAML and paths as patterns; the project's own path may be anything.
+    command += ["--config", f"plan={plan.path.relative_to(project.root)}"]
     paths = [str(project.root), os.environ.get("PYTHONPATH")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     if sys.stderr.isatty():

@@ -130,4 +130,4 @@ def _reason(error: Exception, encoded: bytes) -> str:
         return "it is empty (0 bytes)"
     if isinstance(error, UnidentifiedImageError):
         return f"its {len(encoded)} bytes are no image in a known format"
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__

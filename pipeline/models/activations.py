@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from pipeline.errors import AssayError
+from pipeline.models.batch_size import BatchSize, Pieces, at_once
 from pipeline.models.capture import capture, check_layers
 from pipeline.models.device import inference
 from pipeline.models.images import Images, batches
@@ -25,7 +26,7 @@ def write_activations(
     *,
     pool: str,
     dtype: str,
-    batch_size: int,
+    batch_size: BatchSize,
     workers: int,
     device: str,
     precision: str,
@@ -49,13 +50,13 @@ def write_activations(
         source = batches(
             images,
             loaded.transform,
-            batch_size=batch_size,
+            batch_size=at_once(batch_size),
             workers=workers,
             device=target,
             progress="activations" if progress else "",
         )
-        for rows, batch in source:
-            for layer, values in forward(batch).items():
+        for rows, found in Pieces(batch_size, device).through(source, forward):
+            for layer, values in found.items():
                 block = values.cpu().numpy()
                 _check_finite(block, rows.start, layer, images, dtype)
                 if layer not in arrays:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
 from pipeline.errors import AssayError
 from pipeline.report.wandb_log import Logged, leave_out_lines
@@ -70,13 +71,21 @@ def push(
 
 
 def server_address() -> str:
-    """Return the address of the W&B server that the environment and W&B's settings files name."""
+    """Return the address of the W&B server that the environment and W&B's settings files name.
+
+    Raises AssayError, without the address, for one with a user or a password in it: it is told and stored.
+    """
     import wandb
 
     try:
-        return str(wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url).rstrip("/")
+        address = str(wandb.setup(settings=wandb.Settings(silent=True)).settings.base_url).rstrip("/")
     finally:
         wandb.teardown()
+    if "@" in urlsplit(address).netloc:
+        raise AssayError(
+            "WANDB_BASE_URL holds a user or a password: give the bare address, and WANDB_API_KEY"
+        )
+    return address
 
 
 def check_connection(server: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from pipeline.errors import AssayError
+from pipeline.models.batch_size import BatchSize, Pieces, at_once
 from pipeline.models.device import inference
 from pipeline.models.images import Images, Transform, batches
 from pipeline.scorers.scorer import Embeddings, Numerics, unit_rows
@@ -31,7 +32,7 @@ class DualEncoder:
         self,
         images: Images,
         *,
-        batch_size: int,
+        batch_size: BatchSize,
         workers: int,
         device: str,
         progress: bool = False,
@@ -43,10 +44,15 @@ class DualEncoder:
             model: Any = self.model.to(target)
             label = "image embeddings" if progress else ""
             source = batches(
-                images, self.transform, batch_size=batch_size, workers=workers, device=target, progress=label
+                images,
+                self.transform,
+                batch_size=at_once(batch_size),
+                workers=workers,
+                device=target,
+                progress=label,
             )
-            for _, batch in source:
-                blocks.append(model.encode_image(batch).float().cpu().numpy())
+            for _, found in Pieces(batch_size, device).through(source, model.encode_image):
+                blocks.append(found.float().cpu().numpy())
         return unit_rows(np.concatenate(blocks), "image row")
 
     def embed_texts(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.errors import AssayError
+from pipeline.models.batch_size import BatchSize, Pieces, at_once
 from pipeline.models.capture import capture
 from pipeline.models.device import inference
 from pipeline.models.images import Images, Transform, batches
@@ -87,7 +88,7 @@ def features(
     frozen: Frozen,
     images: Images,
     *,
-    batch_size: int,
+    batch_size: BatchSize,
     workers: int,
     device: str,
     progress: bool = False,
@@ -99,9 +100,14 @@ def features(
         module = frozen.module.to(target).to(memory_format=torch.channels_last)
         label = "scorer features" if progress else ""
         source = batches(
-            images, frozen.transform, batch_size=batch_size, workers=workers, device=target, progress=label
+            images,
+            frozen.transform,
+            batch_size=at_once(batch_size),
+            workers=workers,
+            device=target,
+            progress=label,
         )
         with capture(module, frozen.stages, "avg", n_prefix_tokens=frozen.n_prefix_tokens) as forward:
-            for _, batch in source:
-                blocks.append(torch.cat(list(forward(batch).values()), dim=1).cpu().numpy())
+            for _, found in Pieces(batch_size, device).through(source, forward):
+                blocks.append(torch.cat(list(found.values()), dim=1).cpu().numpy())
     return np.concatenate(blocks)

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 import numpy as np
 
 from pipeline.errors import AssayError
+from pipeline.models.batch_size import BatchSize
 from pipeline.models.images import Images
 
 Embeddings = np.ndarray[tuple[int, int], np.dtype[np.float32]]
@@ -26,7 +27,7 @@ class Scorer(Protocol):
         self,
         images: Images,
         *,
-        batch_size: int,
+        batch_size: BatchSize,
         workers: int,
         device: str,
         progress: bool = False,

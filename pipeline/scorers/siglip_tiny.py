@@ -18,6 +18,7 @@ from torch import Tensor
 
 from pipeline.errors import AssayError
 from pipeline.files import replacing
+from pipeline.models.batch_size import BatchSize
 from pipeline.models.device import threads_of
 from pipeline.models.images import Images
 from pipeline.scorers.frozen import Frozen, features, load_frozen, rebuild
@@ -60,7 +61,7 @@ class SiglipTiny:
         self,
         images: Images,
         *,
-        batch_size: int,
+        batch_size: BatchSize,
         workers: int,
         device: str,
         progress: bool = False,

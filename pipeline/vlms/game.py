@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pipeline.errors import AssayError
+from pipeline.models.batch_size import BatchSize, Pieces
 from pipeline.vlms.prepared import Prepared
 from pipeline.vlms.states import BLUR_RADIUS, Kept, blurred_canvas, masked_canvas, padded_ids, patch_map
 from pipeline.vlms.vlm import Answer, Vlm
@@ -31,7 +32,7 @@ class VlmGame:
         prepared: Prepared,
         answer: Answer,
         *,
-        batch_size: int = 64,
+        batch_size: BatchSize = 64,
         blur_radius: float = BLUR_RADIUS,
         max_cached: int = 256,
         reuse_prefix: bool = True,
@@ -41,10 +42,10 @@ class VlmGame:
                 f"{vlm.name}: the answer to {prepared.question!r} is empty (the model ends at once), so its "
                 "probability is 1 in every state; leave the sample out"
             )
-        if batch_size < 1:
+        if batch_size != "auto" and batch_size < 1:
             raise AssayError(f"loader.batch_size={batch_size}: use 1 or more")
         self.vlm, self.prepared, self.answer = vlm, prepared, answer
-        self.batch_size, self.max_cached = batch_size, max_cached
+        self._pieces, self.max_cached = Pieces(batch_size, str(vlm.device)), max_cached
         self.n_forwards = self.n_encoded = 0
         first = int(prepared.query_positions.min())
         self._shared = first if reuse_prefix and prepared.image_positions.max() < first else 0
@@ -61,9 +62,9 @@ class VlmGame:
         kept = distinct[:, : self.prepared.n_patches], distinct[:, self.prepared.n_patches :]
         values = np.empty(len(distinct))
         with torch.inference_mode():
-            for start in range(0, len(distinct), self.batch_size):
-                block = slice(start, start + self.batch_size)
-                values[block] = self._values(kept[0][block], kept[1][block])
+            run = self._pieces.over(len(distinct), lambda rows: self._values(kept[0][rows], kept[1][rows]))
+            for rows, found in run:
+                values[rows] = found
         return values[row.reshape(-1)]
 
     def _checked(self, patches: Kept, tokens: Kept) -> tuple[Kept, Kept]:

@@ -39,9 +39,9 @@ class NoTrackingSettings(Settings):
 
 
 class LoaderSettings(Settings):
-    """Inference batches: speed only, never part of a key."""
+    """Inference batches: speed only, never part of a key; auto: as many as the device's memory takes."""
 
-    batch_size: Count = 64
+    batch_size: Count | Literal["auto"] = 64
     workers: Annotated[int, Field(ge=0)] = 0
 
 
