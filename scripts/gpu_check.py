@@ -50,6 +50,7 @@ class Size:
 
     conv: tuple[str, str]
     vit: tuple[str, str]
+    scorer: str
     n_images: int
     batch_size: int
     n_rows: int
@@ -60,9 +61,12 @@ class Size:
 
 
 LARGE = Size(
-    ("resnet50", "layer4"), ("vit_base_patch16_224", "blocks.11"), 2048, 128, 65_536, 768, 8192, 2000, 336
-)
-SMALL = Size(("test_resnet", "layer4"), ("test_vit", "blocks.5"), 32, 8, 512, 24, 64, 60, 64)
+    ("resnet50", "layer4"), ("vit_base_patch16_224", "blocks.11"), "ViT-B-32",
+    2048, 128, 65_536, 768, 8192, 2000, 336,
+)  # fmt: skip
+SMALL = Size(
+    ("test_resnet", "layer4"), ("test_vit", "blocks.5"), "ViT-S-32-alt", 16, 8, 512, 24, 64, 60, 64
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ def pictures(n: int, side: int) -> torch.Tensor:
 
 def scorer_probabilities(size: Size, mode: Mode) -> Array:
     """Return P(text is true of image) (N, 8) of an open_clip model without training."""
-    scorer = open_clip.load(arch="ViT-B-32", weights=RANDOM, template="a photo of {}")
+    scorer = untrained_scorer(size.scorer)
     texts = scorer.embed_texts([f"thing {i}" for i in range(8)], device=mode.device, **mode.numerics)
     blocks = []
     with inference(mode.device, **mode.numerics) as target:
@@ -153,6 +157,12 @@ def scorer_probabilities(size: Size, mode: Mode) -> Array:
     images = np.concatenate(blocks)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     return probabilities(images, texts, SCALE, SHIFT)
+
+
+@cache
+def untrained_scorer(arch: str) -> Any:
+    """Return an open_clip model without training, one for all modes."""
+    return open_clip.load(arch=arch, weights=RANDOM, template="a photo of {}")
 
 
 @cache
