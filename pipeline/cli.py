@@ -12,6 +12,7 @@ import click
 from pipeline.attribute_command import attributes
 from pipeline.completion import Overrides
 from pipeline.config_command import config, print_resolved
+from pipeline.disk_errors import disk_trouble
 from pipeline.errors import AssayError
 from pipeline.inspect_command import inspect
 from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
@@ -26,12 +27,18 @@ class Assay(click.Group):
     """Prints a user's mistake as a message, without a traceback."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command; an AssayError ends it with exit code 2."""
+        """Run a command; an AssayError, and a disk that cannot be written, end it with exit code 2."""
         try:
             return super().invoke(context)
         except AssayError as error:
-            click.echo(f"assay: {error}", err=True)
-            context.exit(2)
+            told = str(error)
+        except OSError as error:
+            trouble = disk_trouble(error, Path.cwd())
+            if trouble is None:
+                raise
+            told = trouble
+        click.echo(f"assay: {told}", err=True)
+        return context.exit(2)
 
 
 @click.group(cls=Assay, context_settings={"help_option_names": ["-h", "--help"]})

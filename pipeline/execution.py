@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.devices import own_device
+from pipeline.disk_errors import disk_trouble
 from pipeline.errors import AssayError
 from pipeline.files import canonical, read_json, sha256, write_json
 from pipeline.plan.accepted import Accepted
@@ -61,8 +62,9 @@ def _try_jobs(project: Project, plan: Plan, jobs: Sequence[Job]) -> None:
             _note_failure(plan, jobs, str(error))
         for part in _apart(project, jobs) if len(jobs) > 1 else ():
             _try_jobs(project, plan, part)
-    except Exception:
-        _note_failure(plan, jobs, traceback.format_exc())
+    except Exception as error:
+        place = project.results / jobs[0].stage
+        _note_failure(plan, jobs, disk_trouble(error, place) or traceback.format_exc())
 
 
 def _passes(batch: Batch) -> list[list[Job]]:

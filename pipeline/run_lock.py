@@ -1,18 +1,23 @@
-"""One run at a time in a project: the second waits for the first."""
+"""One run at a time in a project: the second waits for the first, and for jobs that outlive it."""
 
 import fcntl
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+
+import psutil
 
 from pipeline.errors import AssayError
 from pipeline.plan.project import Project
 
 PAUSE = 0.5
 """Seconds between looks at the lock."""
+LABEL = 200
+"""Characters of a label, which a damaged file may not have."""
 
 
 @contextmanager
@@ -26,16 +31,17 @@ def one_run_at_a_time(project: Project, what: str, *, wait: bool = True) -> Iter
     """
     try:
         project.results.mkdir(exist_ok=True)
-        stream = (project.results / ".lock").open("a+", encoding="utf-8")
+        stream = (project.results / ".lock").open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
         raise AssayError(
             f"{project.results} cannot be written ({error.strerror}): give yourself the right to write there"
         ) from None
     with stream:
         _take(stream, project, wait)
-        stream.truncate(0)
-        stream.write(f"{what}, process {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}")
-        stream.flush()
+        with suppress(OSError):  # on a full disk a run that has nothing to do needs no label
+            os.ftruncate(stream.fileno(), 0)
+            label = f"{what}, process {os.getpid()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+            os.write(stream.fileno(), label.encode())
         yield stream.fileno()
 
 
@@ -62,4 +68,7 @@ def _is_taken(stream: TextIOWrapper) -> bool:
 
 def _owner(stream: TextIOWrapper) -> str:
     stream.seek(0)
-    return stream.read() or "it has just begun"
+    label = stream.read()[:LABEL]
+    named = re.search(r"process (\d+), since", label)
+    gone = bool(named) and not psutil.pid_exists(int(named[1]))
+    return f"{label}, which was killed, but its jobs go on" if gone else label or "it has just begun"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipeline.disk_errors import little_room
 from pipeline.execution import PASSED_OVER
 from pipeline.interrupts import STOPPED, StoppedError, wait_for
 from pipeline.plan.batches import Plan
@@ -139,7 +140,7 @@ def _watch(process: "subprocess.Popen[bytes]", plan: Plan) -> None:
 def _at_work(plan: Plan) -> Iterator[str]:
     """Yield how far each batch is that says so."""
     for batch in plan.batches.values():
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError, ValueError, TypeError):  # it has just ended
             yield f"{batch.stage}: {read_progress(plan.progress(batch)).words()}"
 
 
@@ -232,6 +233,8 @@ def _report_failures(prepared: Prepared, plan: Plan) -> int:
         console.print("Snakemake did not start; its log says why")
     elif died:
         console.print(f"did not end: {', '.join(died)}; a killed process is often one that ran out of memory")
+    if died and (full := little_room(prepared.project.results)):
+        console.print(full)
     log = plan.folder / "snakemake.log"
     if not own and log.is_file():
         console.print(f"Snakemake's log: {log}")
