@@ -18,6 +18,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 
 from pipeline.errors import AssayError
 from pipeline.files import read_json
+from pipeline.models.downloads import is_of_network
 from pipeline.models.images import Transform
 from pipeline.models.weights import local_path
 
@@ -120,10 +121,13 @@ def _from_hub(arch: Architecture, tag: str, revision: str, also: Iterable[str]) 
         path = Path(download_pretrained_from_hf(repository, filename=name or None, revision=revision))
         for each in also:
             download_pretrained_from_hf(repository, filename=each, revision=revision)
-    except OSError as error:
+    except Exception as error:
+        if not is_of_network(error):
+            raise
         raise AssayError(
             f"{repository} at revision {revision} cannot be downloaded ({str(error)[:200]}); check the "
-            "network and the revision, or download its files to a folder and use weights.source=file"
+            "network and the revision and run the same command again, or download its files to a folder and "
+            "use weights.source=file"
         ) from error
     return Weights(path, _preprocessing(entry))
 

@@ -10,6 +10,7 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from pipeline.errors import AssayError
+from pipeline.models.downloads import is_of_network
 from pipeline.models.images import Transform
 from pipeline.models.loaded import Loaded
 from pipeline.models.weights import load_by_order, local_path, read, seeded
@@ -77,10 +78,13 @@ def _from_hub(arch: str, tag: str, revision: str, arguments: dict[str, Any]) -> 
     pinned = {"hf_hub_id": f"{config.hf_hub_id}@{revision}", "custom_load": config.custom_load}
     try:
         return timm.create_model(name, pretrained=True, pretrained_cfg_overlay=pinned, **arguments)
-    except OSError as error:
+    except Exception as error:
+        if not is_of_network(error):
+            raise
         raise AssayError(
             f"weights of {config.hf_hub_id} at revision {revision} cannot be downloaded "
-            f"({str(error)[:200]}); check the network and the revision, or use weights.source=file"
+            f"({str(error)[:200]}); check the network and the revision and run the same command again, or "
+            "use weights.source=file"
         ) from error
 
 

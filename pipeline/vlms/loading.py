@@ -9,9 +9,12 @@ import torch
 
 from pipeline.errors import AssayError
 from pipeline.models.device import choose
+from pipeline.models.downloads import is_of_network
 from pipeline.vlms.vlm import ATTENTIONS
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+EXPLAINED = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError)
 
 
 def load_parts(
@@ -86,7 +89,9 @@ def _explained(place: str) -> Iterator[None]:
     """Turn the library's errors about files into one that names the place."""
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError) as error:
+    except Exception as error:
+        if not isinstance(error, EXPLAINED) and not is_of_network(error):
+            raise
         raise AssayError(
             f"vlm.weights: {place} cannot be loaded ({type(error).__name__}: {_first(error)}); check that "
             "model, tokenizer and processor files are there, and for the hub the network and the revision"
