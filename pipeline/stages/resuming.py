@@ -1,8 +1,10 @@
 """What a resumable job has done so far, item by item, and going on from there."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,10 +46,18 @@ def resumed(
 
 
 def _read(folder: Path) -> dict[str, Record]:
+    """Return what is kept; a file that is not what was written is left out, and its items are made again."""
     found: dict[str, Record] = {}
     for path in sorted(folder.glob("*.json")):
-        found |= json.loads(path.read_text(encoding="utf-8"))
+        with suppress(OSError):  # another process has ended and taken it away
+            content = path.read_bytes()
+            if path.stem.partition("-")[2] == _seal(content):
+                found |= json.loads(content)
     return found
+
+
+def _seal(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _keep(partials: Sequence[Path], fresh: list[dict[str, Record]]) -> None:
@@ -55,6 +65,7 @@ def _keep(partials: Sequence[Path], fresh: list[dict[str, Record]]) -> None:
     for folder, records in zip(partials, fresh, strict=True):
         if records:
             number = sum(1 for _ in folder.glob("*.json"))
-            with replacing(folder / f"{number:06d}.json") as temporary:
-                temporary.write_text(json.dumps(records), encoding="utf-8")
+            content = json.dumps(records).encode()
+            with replacing(folder / f"{number:06d}-{_seal(content)}.json") as temporary:
+                temporary.write_bytes(content)
             records.clear()

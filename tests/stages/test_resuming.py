@@ -54,11 +54,21 @@ def test_a_kill_loses_no_more_than_what_was_not_yet_flushed(
     names: list[list[str]] = []
 
     def looking(item: int, jobs: list[int]) -> list[Record]:
-        names.append(sorted(path.name for path in tmp_path.glob("0/*")))
+        names.append(sorted(path.name.partition("-")[0] for path in tmp_path.glob("0/*")))
         return squares(item, jobs)
 
     resumed(ITEMS, [tmp_path / "0"], looking, "items")
-    assert names == [[], ["000000.json"], ["000000.json", "000001.json"]]
+    assert names == [[], ["000000"], ["000000", "000001"]]
+
+
+def test_kept_work_that_was_damaged_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "FLUSH", -1.0)
+    expected = resumed(ITEMS, [tmp_path / "0"], squares, "items")
+    whole = sorted((tmp_path / "0").glob("*.json"))
+    flipped = whole[0].read_bytes().replace(b"1", b"3")
+    for damaged in (flipped, whole[0].read_bytes()[:5], b"", b"\xff\xff"):
+        whole[0].write_bytes(damaged)
+        assert resumed(ITEMS, [tmp_path / "0"], squares, "items") == expected
 
 
 def test_null_and_numbers_come_back_to_the_last_bit(tmp_path: Path) -> None:
