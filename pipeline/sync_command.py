@@ -57,7 +57,12 @@ class State:
         write_json(self.path, {**self._all(), place: self.at(place) | dict(pushed)})
 
     def _all(self) -> dict[str, Any]:
-        return dict(read_json(self.path)) if self.path.is_file() else {}
+        try:
+            return dict(read_json(self.path)) if self.path.is_file() else {}
+        except (ValueError, TypeError) as error:
+            raise AssayError(
+                f"{self.path} cannot be read ({error}): delete it and sync again; nothing doubles"
+            ) from None
 
 
 @click.command()

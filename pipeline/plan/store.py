@@ -131,7 +131,7 @@ class Store:
 
 def hidden_name(key: str) -> str:
     """Return a name for a folder at work: it says which process of which machine writes there."""
-    return f".{key}.{_machine()}.{os.getpid()}.{uuid4().hex[:8]}"
+    return f".{key}.{_machine()}.{os.getpid()}.{_born(os.getpid())}.{uuid4().hex[:8]}"
 
 
 def _machine() -> str:
@@ -141,20 +141,24 @@ def _machine() -> str:
 def _at_work(folder: Path) -> bool:
     """Say whether the process that writes a hidden folder may be alive: on another machine nobody knows."""
     steps = folder.name.split(".")
-    if len(steps) != 5 or not steps[3].isdigit():
+    if len(steps) != 6 or not steps[3].isdigit():
         return False
-    return steps[2] != _machine() or _is_alive(int(steps[3]), folder.stat().st_mtime)
+    return steps[2] != _machine() or _born(int(steps[3])) == steps[4]
 
 
-def _is_alive(pid: int, since: float) -> bool:
-    """Say whether a process lives and is not a younger one of the same number (s since the epoch)."""
+def _born(pid: int) -> str:
+    """Return when a process began, "" where none lives; the time of day, which may jump, is not asked."""
     import psutil
 
     try:
         process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= since + 1
-    except psutil.NoSuchProcess:
-        return False
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        stat = Path(f"/proc/{pid}/stat")  # its 22nd word: ticks since the machine began
+        words = stat.read_text().rpartition(")")[2].split() if stat.exists() else []
+        return words[19] if words else str(int(process.create_time()))
+    except (psutil.Error, OSError):
+        return ""
 
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
@@ -162,7 +166,25 @@ def _read_meta(path: Path) -> dict[str, Any] | None:
         meta = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return meta if isinstance(meta, dict) and meta.keys() >= META else None
+    return meta if _is_meta(meta) else None
+
+
+def _is_meta(meta: Any) -> bool:
+    """Say whether what was read has the form of a meta.json, so that nobody who reads it stumbles."""
+    if not isinstance(meta, dict) or not meta.keys() >= META:
+        return False
+    tables = [meta[name] for name in ("slice", "upstream", "inputs", "code", "libraries", "files", "outputs")]
+    if not all(isinstance(table, dict) for table in tables) or not isinstance(meta["notes"], list):
+        return False
+    versions = [*meta["code"].values(), *meta["libraries"].values(), *meta["files"].values()]
+    if not all(isinstance(text, str) for text in [*versions, *meta["notes"]]):
+        return False
+    return all(
+        isinstance(facts, dict)
+        and isinstance(facts.get("size"), int)
+        and isinstance(facts.get("sha256"), str)
+        for facts in meta["outputs"].values()
+    ) and all(isinstance(consumed, dict) for consumed in meta["inputs"].values())
 
 
 def folder_size(folder: Path) -> int:

@@ -135,15 +135,27 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
     home = project.results / "sweeps" / str(record["name"])
     target = home / str(key)
     target.mkdir(parents=True, exist_ok=True)
-    report = project.result("report", record["sweep_keys"]["report"])
-    pages = sorted(report.glob("*.html")) if report.is_dir() else []
-    for path in [*sorted(source.iterdir()), *pages]:
+    pages = [path for path in _written(project, "report", record["sweep_keys"]["report"]) if _is_page(path)]
+    for path in [*_written(project, record["shown"], key), *pages]:
         if path.suffix in (".csv", ".txt", ".png", ".svg", ".html"):
             with replacing(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
     write_points(target / POINTS, record["points"])
     _point_latest(home, key)
     return target
+
+
+def _written(project: Project, stage: str, key: str) -> list[Path]:
+    """Return the files that a stage wrote; what else lies in its folder is not published."""
+    meta = Store(project).meta(stage, key)
+    folder = project.result(stage, key)
+    return (
+        [path for name in sorted(meta["outputs"]) if (path := folder / name).parent == folder] if meta else []
+    )
+
+
+def _is_page(path: Path) -> bool:
+    return path.suffix == ".html"
 
 
 def _point_latest(home: Path, key: str) -> None:
