@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 TESTED := 3.11
 
-.PHONY: demo test test-long lint format docs audit install
+.PHONY: demo test test-long torture lint format docs audit install
 
 demo: .venv/.installed
 	$(BIN)/assay run sweep=demo
@@ -13,6 +13,10 @@ test: .venv/.installed-all
 
 test-long: .venv/.installed-all
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "long or not long"
+
+# Kills, full disks and damage over the demos; about an hour. Not in CI. Mounts need root: docs/reliability.md
+torture: .venv/.installed-all
+	$(BIN)/python -m scripts.torture --kills 100 --seed 0 --minutes 90
 
 lint: .venv/.installed-all
 	$(BIN)/ruff check .

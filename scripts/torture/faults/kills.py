@@ -1,0 +1,116 @@
+"""Random kills: of everything, a stage, Snakemake, `assay` alone; SIGTERM and SIGINT; then the run ends."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from scripts.torture.campaign import Campaign
+from scripts.torture.sweeps import Sweep
+from scripts.torture.victim import Running, Victim
+
+FAULT = "kills"
+LONGEST = 20.0
+"""Seconds from the start of a run to its kill, at most."""
+MOST = 12
+"""Kills in a row before a run may end."""
+STOPS = 60.0
+"""Seconds that a stopped run may take to end."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """How a run is killed: who gets which signal; False where there was nobody to kill."""
+
+    name: str
+    strike: Callable[[Running], bool]
+    codes: tuple[int, ...] | None = None
+
+
+def _everything(running: Running) -> bool:
+    running.signal_all(signal.SIGKILL)
+    return True
+
+
+def _assay(running: Running) -> bool:
+    running.process.kill()
+    return True
+
+
+def _one(word: str) -> Callable[[Running], bool]:
+    def strike(running: Running) -> bool:
+        for member in running.members(word):
+            member.kill()
+            return True
+        return False
+
+    return strike
+
+
+def _term(running: Running) -> bool:
+    running.process.terminate()
+    return True
+
+
+def _interrupt(running: Running) -> bool:
+    running.signal_all(signal.SIGINT)
+    return True
+
+
+KILLS = (
+    Kill("SIGKILL to all", _everything),
+    Kill("SIGKILL to a stage", _one("pipeline.execution")),
+    Kill("SIGKILL to Snakemake", _one("snakemake")),
+    Kill("SIGKILL to assay alone", _assay),
+    Kill("SIGTERM to assay", _term),
+    Kill("SIGINT to all", _interrupt),
+)
+
+
+def run(campaign: Campaign) -> None:
+    """Kill runs until the wanted number is reached or the time is up."""
+    rng = campaign.random(FAULT)
+    victims = {sweep.name: campaign.victim(f"kills_{sweep.name}") for sweep in campaign.sweeps}
+    killed, turn = 0, 0
+    while killed < campaign.kills and not campaign.is_over:
+        sweep = campaign.sweeps[turn % len(campaign.sweeps)]
+        victim = victims[sweep.name]
+        removed = _remove_some(victim, sweep, rng)
+        campaign.ledger.did(FAULT, "rounds", f"{turn}: {sweep.name}, removed {' '.join(removed)}")
+        killed += _kill_in_a_row(
+            campaign, victim, sweep, rng, min(rng.randint(1, MOST), campaign.kills - killed)
+        )
+        campaign.recovers(FAULT, victim, sweep, f"round {turn}")
+        turn += 1
+
+
+def _remove_some(victim: Victim, sweep: Sweep, rng: Random) -> list[str]:
+    """Remove the sweep's last stages and a random set of others."""
+    stages = victim.stages()
+    share = rng.choice([0.2, 0.5, 1.0])
+    removed = [stage for stage in stages if rng.random() < share or stage.endswith("comparison")]
+    victim.remove(removed)
+    return removed
+
+
+def _kill_in_a_row(campaign: Campaign, victim: Victim, sweep: Sweep, rng: Random, n: int) -> int:
+    """Start and kill a run n times, fewer where one ends before; return the number of kills."""
+    for done in range(n):
+        kill, delay = rng.choice(KILLS), rng.uniform(0.3, LONGEST)
+        running = victim.start("run", *sweep.arguments)
+        began = time.monotonic()
+        while time.monotonic() - began < delay and running.process.poll() is None:
+            time.sleep(0.02)
+        if running.process.poll() is None and not kill.strike(running):
+            kill = KILLS[0]
+            kill.strike(running)
+        elif running.process.poll() is not None and time.monotonic() - began < delay:
+            campaign.ledger.did(FAULT, "runs that ended before their kill", sweep.name)
+            campaign.read(FAULT, running.end(), failed=False)
+            return done
+        campaign.ledger.did(FAULT, kill.name, f"{sweep.name} after {delay:.1f} s")
+        ended = running.end()
+        spoke = kill.name not in ("SIGKILL to all", "SIGKILL to assay alone")
+        campaign.read(FAULT, ended, failed=spoke and ended.code > 0 and bool(ended.said))
+    return n

@@ -1,0 +1,46 @@
+"""The sweeps that are tortured: the demos of the three tracks, small enough to be run a hundred times."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A named sweep, what makes it small, and the stage that makes its tables."""
+
+    name: str
+    reductions: tuple[str, ...]
+    end: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What stands after `assay run`."""
+        return (f"sweep={self.name}", *self.reductions)
+
+
+ONE_THREAD = "numerics.threads=1"
+REDUCED = (
+    Sweep(
+        "demo",
+        (
+            "dataset.n_images=300",
+            "dataset.size=32",
+            "unit.n=6",
+            "scorer.epochs=2",
+            "sampler.n_inputs=20",
+            "stats.n_bootstrap=100",
+            ONE_THREAD,
+        ),
+        "comparison",
+    ),
+    Sweep(
+        "sae_demo",
+        ("dataset.n_images=300", "sae.dictionary_size=64", "sae.seed=0", ONE_THREAD),
+        "sae_comparison",
+    ),
+    Sweep(
+        "vlm_demo",
+        ("vlm.n_steps=60", "questions.n_samples=8", "sii.n_samples=2", ONE_THREAD),
+        "vlm_comparison",
+    ),
+)
+FULL = tuple(Sweep(sweep.name, (), sweep.end) for sweep in REDUCED)
