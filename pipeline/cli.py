@@ -27,7 +27,10 @@ class Assay(click.Group):
     """Prints a user's mistake as a message, without a traceback."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command; an AssayError, and a disk that cannot be written, end it with exit code 2."""
+        """Run a command; an AssayError, and a disk that cannot be written, end it with exit code 2.
+
+        Ctrl-C, where the command has no better answer, ends it with 130.
+        """
         try:
             return super().invoke(context)
         except AssayError as error:
@@ -37,6 +40,9 @@ class Assay(click.Group):
             if trouble is None:
                 raise
             told = trouble
+        except KeyboardInterrupt:
+            click.echo("\nassay: stopped; the same command goes on from here", err=True)
+            return context.exit(130)
         click.echo(f"assay: {told}", err=True)
         return context.exit(2)
 

@@ -42,8 +42,8 @@ class Campaign:
 
     @property
     def is_over(self) -> bool:
-        """Say whether the time is up."""
-        return time.monotonic() > self.deadline
+        """Say whether the time is up, or somebody made a file `stop` in the campaign's folder."""
+        return time.monotonic() > self.deadline or (self.folder / "stop").exists()
 
     def read(self, fault: str, ended: Ended, *, failed: bool = True) -> None:
         """Read what a run said: no traceback, and where it `failed` what to do."""
