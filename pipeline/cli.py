@@ -36,7 +36,7 @@ class Assay(click.Group):
         except AssayError as error:
             told = str(error)
         except OSError as error:
-            trouble = disk_trouble(error, Path.cwd())
+            trouble = disk_trouble(error, Path.cwd() / "results")
             if trouble is None:
                 raise
             told = trouble

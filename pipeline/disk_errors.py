@@ -18,15 +18,17 @@ GO_ON = "then the same command goes on from here"
 def disk_trouble(error: BaseException, place: Path) -> str | None:
     """Say what to do about an error of the disk, None where it is another error.
 
-    place: what was written to, where the error itself names no file.
+    place: what was written to, where the error itself names no file, or one in there.
     """
     seen: BaseException | None = error
     while seen is not None:
         number, where = getattr(seen, "errno", None), getattr(seen, "filename", None) or place
+        where = place if place in Path(str(where)).parents else where
+        why = getattr(seen, "strerror", None) or seen
         if number in FULL or SAYS_FULL.search(str(seen)):
-            return f"the disk of {where} is full ({seen}): free some space there, {GO_ON}"
+            return f"the disk of {where} is full ({why}): free some space there, {GO_ON}"
         if (number in CLOSED and isinstance(seen, OSError)) or SAYS_CLOSED.search(str(seen)):
-            return f"{where} cannot be written ({seen}): give yourself the right to write there, {GO_ON}"
+            return f"{where} cannot be written ({why}): give yourself the right to write there, {GO_ON}"
         seen = seen.__cause__ or seen.__context__
     return None
 

@@ -232,9 +232,8 @@ def _report_failures(prepared: Prepared, plan: Plan) -> int:
     if len(died) == len({batch.stage for batch in plan.batches.values()}) and not own:
         console.print("Snakemake did not start; its log says why")
     elif died:
-        console.print(f"did not end: {', '.join(died)}; a killed process is often one that ran out of memory")
-    if died and (full := little_room(prepared.project.results)):
-        console.print(full)
+        why = little_room(prepared.project.results) or "a killed process is often one that ran out of memory"
+        console.print(f"did not end: {', '.join(died)}; {why}")
     log = plan.folder / "snakemake.log"
     if not own and log.is_file():
         console.print(f"Snakemake's log: {log}")

@@ -27,10 +27,16 @@ def test_a_full_disk_is_named_with_what_to_do(error: Exception) -> None:
 
 
 def test_an_error_that_names_a_file_is_told_with_it() -> None:
-    told = disk_trouble(OSError(errno.EROFS, "Read-only file system", "results/units/.k1"), PLACE)
+    told = disk_trouble(OSError(errno.EROFS, "Read-only file system", "studies/a"), PLACE)
     assert told is not None
-    assert told.startswith("results/units/.k1 cannot be written")
+    assert told.startswith("studies/a cannot be written (Read-only file system)")
     assert "give yourself the right to write there" in told
+
+
+def test_files_of_one_place_are_told_once() -> None:
+    told = {disk_trouble(OSError(errno.EROFS, "no", f"results/units/.k{n}"), PLACE) for n in range(3)}
+    assert len(told) == 1
+    assert "results/units cannot be written" in str(told)
 
 
 def test_the_cause_of_an_error_counts() -> None:

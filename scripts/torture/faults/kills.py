@@ -15,8 +15,8 @@ LONGEST = 20.0
 """Seconds from the start of a run to its kill, at most."""
 MOST = 12
 """Kills in a row before a run may end."""
-STOPS = 60.0
-"""Seconds that a stopped run may take to end."""
+LONG = ("vlm",)
+"""A stage that trains for minutes is made once."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def run(campaign: Campaign) -> None:
 
 def _remove_some(victim: Victim, sweep: Sweep, rng: Random) -> list[str]:
     """Remove the sweep's last stages and a random set of others."""
-    stages = victim.stages()
-    share = rng.choice([0.2, 0.5, 1.0])
-    removed = [stage for stage in stages if rng.random() < share or stage.endswith("comparison")]
+    stages = [stage for stage in victim.stages() if stage not in LONG]
+    share = rng.choice([0.1, 0.3, 1.0])
+    removed = [stage for stage in stages if rng.random() < share or stage == sweep.end]
     victim.remove(removed)
     return removed
 
