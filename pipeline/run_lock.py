@@ -70,5 +70,6 @@ def _owner(stream: TextIOWrapper) -> str:
     stream.seek(0)
     label = stream.read()[:LABEL]
     named = re.search(r"process (\d+), since", label)
-    gone = bool(named) and not psutil.pid_exists(int(named[1]))
-    return f"{label}, which was killed, but its jobs go on" if gone else label or "it has just begun"
+    if named and not psutil.pid_exists(int(named[1])):
+        return f"{label}, which was killed, but its jobs go on"
+    return label or "it has just begun"
