@@ -42,7 +42,7 @@ def _passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
     """Let SIGTERM do what Ctrl-C does on a terminal: tell the whole family."""
 
     def tell(_number: int, _frame: FrameType | None) -> None:
-        _signal_all(process, signal.SIGINT)
+        _signal_all(process, _heard())
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, tell)
@@ -50,6 +50,11 @@ def _passed_on(process: "subprocess.Popen[bytes]") -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _heard() -> signal.Signals:
+    """Return SIGINT, or SIGTERM where a script runs us in its background: there all of us ignore SIGINT."""
+    return signal.SIGTERM if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else signal.SIGINT
 
 
 def _signal_all(process: "subprocess.Popen[bytes]", number: int) -> None:

@@ -22,7 +22,7 @@ PARTS = ("Snakefile", "conf", "pipeline", "profiles", "pyproject.toml")
 NOT_RESULTS = ("sweeps", "quarantine")
 TIMED = ("tracking",)
 """Stages whose files hold times of the clock: W&B's logs."""
-LIMIT = 1200.0
+LIMIT = 3600.0
 """Seconds that a run may take."""
 
 
@@ -76,6 +76,7 @@ class Victim:
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
+                preexec_fn=hear_ctrl_c,
             )
         return Running(process, log)
 
@@ -175,6 +176,11 @@ class Running:
                 with suppress(psutil.Error):
                     if word in child.cmdline():
                         yield child
+
+
+def hear_ctrl_c() -> None:
+    """Let a process hear SIGINT, which the background jobs of a script ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def new_victim(target: Path) -> Victim:

@@ -13,7 +13,7 @@ import psutil
 
 from scripts.torture.campaign import Campaign
 from scripts.torture.sweeps import Sweep
-from scripts.torture.victim import Ended, Victim
+from scripts.torture.victim import Ended, Victim, hear_ctrl_c
 
 FAULT = "ctrl_c"
 CTRL_C = b"\x03"
@@ -52,7 +52,7 @@ def _press(victim: Victim, sweep: Sweep, pauses: tuple[float, ...], at_work: boo
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=_on_its_terminal,
     )
     os.close(theirs)
     said = bytearray()
@@ -68,6 +68,11 @@ def _press(victim: Victim, sweep: Sweep, pauses: tuple[float, ...], at_work: boo
         said += b"\nit did not end"
     os.close(ours)
     return Ended(process.wait(), said.decode(errors="replace").replace("\r", ""))
+
+
+def _on_its_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    hear_ctrl_c()
 
 
 def _read(terminal: int, said: bytearray, done: Callable[[], bool], limit: float) -> None:
