@@ -7,13 +7,17 @@ all absorbed factors side by side, C = Z'Z, U = Z'T, and D has each column's rat
 W = I - Z M Z' with M = D^1/2 (I + D^1/2 C D^1/2)^-1 D^1/2, Z'WT = U - C M U and Z'WZ = C - C M C.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from scipy import sparse
 
 from pipeline.statistics.intervals import Codes, Floats
 from pipeline.statistics.mixed.design import RandomFactor, is_nested
+
+BLOCKS_AT_ONCE = 64
+"""So many blocks stay in a processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -106,25 +110,45 @@ def products(absorbed: Absorbed, ratios: Floats) -> Products:
     """Return T'WT and its like at the absorbed factors' ratios: variances per residual variance."""
     if not absorbed.factors:
         return Products(absorbed.gram, 0.0, (), (), {}, {})
-    parts, c, u = absorbed.parts, absorbed.counts, absorbed.sums
-    root = np.repeat(np.sqrt(ratios), [part.stop - part.start for part in parts])
+    widths = [part.stop - part.start for part in absorbed.parts]
+    root = np.repeat(np.sqrt(ratios), widths)
+    starts = range(0, len(absorbed.counts), BLOCKS_AT_ONCE)
+    some = (slice(start, start + BLOCKS_AT_ONCE) for start in starts)
+    pieces = (_of_blocks(absorbed.parts, absorbed.counts[s], absorbed.sums[s], root) for s in some)
+    total = reduce(_added, pieces)
+    return replace(total, middle=absorbed.gram - total.middle)
+
+
+def _of_blocks(parts: tuple[slice, ...], c: Floats, u: Floats, root: Floats) -> Products:
+    """Return what some blocks add to each sum; to the middle it is what they take away."""
     system = root[:, None] * c * root + np.eye(len(root))
     m = root[:, None] * np.linalg.inv(system) * root
     mu = m @ u
     b, k = u - c @ mu, c - c @ m @ c
     second, second_trace = {}, {}
-    for i, left in enumerate(parts):
-        for j, right in enumerate(parts[i:], start=i):
-            between = k[:, left, right]
-            second[i, j] = _sum(b[:, left], between @ b[:, right])
-            second_trace[i, j] = float(np.sum(between**2))
+    for j, right in enumerate(parts):
+        kb = k[:, :, right] @ b[:, right]
+        for i, left in enumerate(parts[: j + 1]):
+            second[i, j] = _sum(b[:, left], kb[:, left])
+            second_trace[i, j] = float(np.sum(k[:, left, right] ** 2))
     return Products(
-        middle=absorbed.gram - _sum(u, mu),
+        middle=_sum(u, mu),
         log_det=float(np.sum(np.linalg.slogdet(system)[1])),
         first=tuple(_sum(b[:, part], b[:, part]) for part in parts),
         first_trace=tuple(float(np.einsum("saa->", k[:, part, part])) for part in parts),
         second=second,
         second_trace=second_trace,
+    )
+
+
+def _added(a: Products, b: Products) -> Products:
+    return Products(
+        a.middle + b.middle,
+        a.log_det + b.log_det,
+        tuple(one + two for one, two in zip(a.first, b.first, strict=True)),
+        tuple(one + two for one, two in zip(a.first_trace, b.first_trace, strict=True)),
+        {pair: a.second[pair] + b.second[pair] for pair in a.second},
+        {pair: a.second_trace[pair] + b.second_trace[pair] for pair in a.second_trace},
     )
 
 
