@@ -3,16 +3,19 @@
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
+
+import psutil
 
 from scripts.torture.campaign import Campaign
 from scripts.torture.sweeps import Sweep
 from scripts.torture.victim import Running, Victim
 
 FAULT = "kills"
-LONGEST = 20.0
-"""Seconds from the start of a run to its kill, at most."""
+LONGEST = (5.0, 20.0, 45.0)
+"""Seconds from the start of a run to its kill, at most: while it plans, while Snakemake starts, at work."""
 MOST = 12
 """Kills in a row before a run may end."""
 LONG = ("vlm",)
@@ -94,14 +97,24 @@ def _remove_some(victim: Victim, sweep: Sweep, rng: Random) -> list[str]:
     return removed
 
 
+def _at_work(running: Running) -> str:
+    """Return the stages that have a process now."""
+    stages: set[str] = set()
+    for member in running.members("pipeline.execution"):
+        with suppress(psutil.Error):  # it has just ended
+            stages.add(member.cmdline()[-2])
+    return " ".join(sorted(stages)) or "none"
+
+
 def _kill_in_a_row(campaign: Campaign, victim: Victim, sweep: Sweep, rng: Random, n: int) -> int:
     """Start and kill a run n times, fewer where one ends before; return the number of kills."""
     for done in range(n):
-        kill, delay = rng.choice(KILLS), rng.uniform(0.3, LONGEST)
+        kill, delay = rng.choice(KILLS), rng.uniform(0.3, rng.choice(LONGEST))
         running = victim.start("run", *sweep.arguments)
         began = time.monotonic()
         while time.monotonic() - began < delay and running.process.poll() is None:
             time.sleep(0.02)
+        at_work = _at_work(running)
         if running.process.poll() is None and not kill.strike(running):
             kill = KILLS[0]
             kill.strike(running)
@@ -109,7 +122,7 @@ def _kill_in_a_row(campaign: Campaign, victim: Victim, sweep: Sweep, rng: Random
             campaign.ledger.did(FAULT, "runs that ended before their kill", sweep.name)
             campaign.read(FAULT, running.end(), failed=False)
             return done
-        campaign.ledger.did(FAULT, kill.name, f"{sweep.name} after {delay:.1f} s")
+        campaign.ledger.did(FAULT, kill.name, f"{sweep.name} after {delay:.1f} s, at work: {at_work}")
         ended = running.end()
         spoke = kill.name not in ("SIGKILL to all", "SIGKILL to assay alone")
         campaign.read(FAULT, ended, failed=spoke and ended.code > 0 and bool(ended.said))
