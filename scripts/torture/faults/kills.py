@@ -16,7 +16,7 @@ from scripts.torture.victim import Running, Victim
 FAULT = "kills"
 LONGEST = (5.0, 20.0, 45.0)
 """Seconds from the start of a run to its kill, at most: while it plans, while Snakemake starts, at work."""
-MOST = 12
+MOST = 30
 """Kills in a row before a run may end."""
 LONG = ("vlm",)
 """A stage that trains for minutes is made once."""
