@@ -16,7 +16,7 @@ from scripts.torture.victim import Running, Victim
 FAULT = "kills"
 LONGEST = (5.0, 20.0, 45.0)
 """Seconds from the start of a run to its kill, at most: while it plans, while Snakemake starts, at work."""
-MOST = 30
+FEWEST, MOST = 5, 30
 """Kills in a row before a run may end."""
 LONG = ("vlm",)
 """A stage that trains for minutes is made once."""
@@ -82,7 +82,7 @@ def run(campaign: Campaign) -> None:
         removed = _remove_some(victim, sweep, rng)
         campaign.ledger.did(FAULT, "rounds", f"{turn}: {sweep.name}, removed {' '.join(removed)}")
         killed += _kill_in_a_row(
-            campaign, victim, sweep, rng, min(rng.randint(1, MOST), campaign.kills - killed)
+            campaign, victim, sweep, rng, min(rng.randint(FEWEST, MOST), campaign.kills - killed)
         )
         campaign.recovers(FAULT, victim, sweep, f"round {turn}")
         turn += 1
