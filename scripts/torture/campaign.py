@@ -16,6 +16,10 @@ WHAT_TO_DO = re.compile(
     r"same command|wait for it|give yourself the right|free (some )?space|Ctrl-C again|a run rebuilds it|"
     r"next run rebuilds it|take it from git|delete it|check the network"
 )
+IMPORTING = re.compile(
+    r"pipeline/cli\.py\", line \d+, in <module>\n +(from|import) .*\nKeyboardInterrupt", re.S
+)
+"""Ctrl-C in the first half second, while Python still imports: nothing of assay is at work yet."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,10 @@ class Campaign:
         """Read what a run said: no traceback, and where it `failed` what to do."""
         ledger = self.ledger
         ledger.said(fault, ended.said)
-        ledger.check(fault, "no traceback", "Traceback (most recent" not in ended.said, ended.said[-3000:])
+        crashed = "Traceback (most recent" in ended.said and not IMPORTING.search(ended.said)
+        ledger.check(fault, "no traceback", not crashed, ended.said[-3000:])
         if failed:
-            told = bool(WHAT_TO_DO.search(ended.said))
+            told = bool(WHAT_TO_DO.search(ended.said) or IMPORTING.search(ended.said))
             ledger.check(fault, "says what to do", told, f"exit {ended.code}: {ended.said[-1500:]!r}")
 
     def recovers(self, fault: str, victim: Victim, sweep: Sweep, detail: str = "") -> bool:

@@ -18,17 +18,19 @@ LONGEST = (5.0, 20.0, 45.0)
 """Seconds from the start of a run to its kill, at most: while it plans, while Snakemake starts, at work."""
 FEWEST, MOST = 5, 30
 """Kills in a row before a run may end."""
+LONGEST_START = 300.0
+"""Seconds until a stage may begin."""
 LONG = ("vlm",)
 """A stage that trains for minutes is made once."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """How a run is killed: who gets which signal; False where there was nobody to kill."""
+    """How a run is killed: who gets which signal (False: there was nobody), and whom it waits for before."""
 
     name: str
     strike: Callable[[Running], bool]
-    codes: tuple[int, ...] | None = None
+    needs: str = ""
 
 
 def _everything(running: Running) -> bool:
@@ -63,8 +65,8 @@ def _interrupt(running: Running) -> bool:
 
 KILLS = (
     Kill("SIGKILL to all", _everything),
-    Kill("SIGKILL to a stage", _one("pipeline.execution")),
-    Kill("SIGKILL to Snakemake", _one("snakemake")),
+    Kill("SIGKILL to a stage", _one("pipeline.execution"), "pipeline.execution"),
+    Kill("SIGKILL to Snakemake", _one("snakemake"), "snakemake"),
     Kill("SIGKILL to assay alone", _assay),
     Kill("SIGTERM to assay", _term),
     Kill("SIGINT to all", _interrupt),
@@ -106,23 +108,34 @@ def _at_work(running: Running) -> str:
     return " ".join(sorted(stages)) or "none"
 
 
+def _wait(running: Running, limit: float, word: str = "") -> None:
+    """Wait for `limit` seconds, the run's end, or a process of the run with `word` in its command."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until and running.process.poll() is None:
+        if word and any(running.members(word)):
+            return
+        time.sleep(0.05)
+
+
 def _kill_in_a_row(campaign: Campaign, victim: Victim, sweep: Sweep, rng: Random, n: int) -> int:
     """Start and kill a run n times, fewer where one ends before; return the number of kills."""
     for done in range(n):
         kill, delay = rng.choice(KILLS), rng.uniform(0.3, rng.choice(LONGEST))
         running = victim.start("run", *sweep.arguments)
         began = time.monotonic()
-        while time.monotonic() - began < delay and running.process.poll() is None:
-            time.sleep(0.02)
-        at_work = _at_work(running)
-        if running.process.poll() is None and not kill.strike(running):
-            kill = KILLS[0]
-            kill.strike(running)
-        elif running.process.poll() is not None and time.monotonic() - began < delay:
+        if kill.needs:
+            _wait(running, LONGEST_START, kill.needs)
+            delay = min(delay, LONGEST[0])
+        _wait(running, delay)
+        at_work, seconds = _at_work(running), time.monotonic() - began
+        if running.process.poll() is not None:
             campaign.ledger.did(FAULT, "runs that ended before their kill", sweep.name)
             campaign.read(FAULT, running.end(), failed=False)
             return done
-        campaign.ledger.did(FAULT, kill.name, f"{sweep.name} after {delay:.1f} s, at work: {at_work}")
+        if not kill.strike(running):
+            kill = KILLS[0]
+            kill.strike(running)
+        campaign.ledger.did(FAULT, kill.name, f"{sweep.name} after {seconds:.1f} s, at work: {at_work}")
         ended = running.end()
         spoke = kill.name not in ("SIGKILL to all", "SIGKILL to assay alone")
         campaign.read(FAULT, ended, failed=spoke and ended.code > 0 and bool(ended.said))
