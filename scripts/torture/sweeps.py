@@ -5,11 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sweep:
-    """A named sweep, what makes it small, and the stage that makes its tables."""
+    """A named sweep, what makes it small, and stages that are quickly made again, the last one its tables."""
 
     name: str
     reductions: tuple[str, ...]
-    end: str
+    quick: tuple[str, ...]
+
+    @property
+    def end(self) -> str:
+        """The stage that makes its tables."""
+        return self.quick[-1]
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -30,17 +35,17 @@ REDUCED = (
             "stats.n_bootstrap=100",
             ONE_THREAD,
         ),
-        "comparison",
+        ("images", "gallery", "comparison"),
     ),
     Sweep(
         "sae_demo",
         ("dataset.n_images=300", "sae.dictionary_size=64", "sae.seed=0", ONE_THREAD),
-        "sae_comparison",
+        ("pairs", "perturbation", "sae_comparison"),
     ),
     Sweep(
         "vlm_demo",
         ("vlm.n_steps=60", "questions.n_samples=8", "sii.n_samples=2", ONE_THREAD),
-        "vlm_comparison",
+        ("questions", "synergy", "vlm_comparison"),
     ),
 )
-FULL = tuple(Sweep(sweep.name, (), sweep.end) for sweep in REDUCED)
+FULL = tuple(Sweep(sweep.name, (), sweep.quick) for sweep in REDUCED)

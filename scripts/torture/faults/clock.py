@@ -52,8 +52,7 @@ def _move(folder: Path, seconds: float) -> None:
 
 def _clock_of_a_run(campaign: Campaign, sweep: Sweep, jump: str) -> None:
     victim = campaign.victim("clock")
-    ends = ("gallery", "matching", "synergy", "scoring", "sanity", "sii", sweep.end)
-    victim.remove([stage for stage in victim.stages() if stage in ends])
+    victim.remove(sweep.quick)
     ended = victim.run("run", *sweep.arguments, wrapped=("faketime", "-f", jump))
     campaign.ledger.did(FAULT, "runs with another clock", f"{sweep.name} {jump}: exit {ended.code}")
     campaign.read(FAULT, ended, failed=ended.code != 0)
@@ -85,9 +84,9 @@ def _partial_after_weeks(campaign: Campaign, sweep: Sweep) -> None:
 def _folder_at_work(campaign: Campaign, sweep: Sweep, seconds: float) -> None:
     """Let the clock jump while a stage is at work: nobody may take its folder for a leftover."""
     victim = campaign.victim("clock")
-    victim.remove(victim.stages())
+    victim.remove(sweep.quick)
     running = victim.start("run", *sweep.arguments)
-    folder = _hidden(victim, running.process.poll)
+    folder = _hidden(victim, sweep)
     if campaign.ledger.check(FAULT, "a stage was at work", folder is not None, running.log.read_text()):
         assert folder is not None
         _move(folder, seconds)
@@ -102,10 +101,11 @@ def _folder_at_work(campaign: Campaign, sweep: Sweep, seconds: float) -> None:
     campaign.settled(FAULT, victim, sweep, f"a folder at work, {seconds:+} s")
 
 
-def _hidden(victim: Victim, ended: object) -> Path | None:
+def _hidden(victim: Victim, sweep: Sweep) -> Path | None:
+    """Return a folder in which a stage is at work, None where none comes."""
     until = time.monotonic() + 300
     while time.monotonic() < until:
-        if found := list(victim.results.glob("scorer/.k*")):
+        if found := list(victim.results.glob(f"{sweep.quick[1]}/.k*")):
             return found[0]
         time.sleep(0.02)
     return None

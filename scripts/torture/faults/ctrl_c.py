@@ -31,7 +31,7 @@ def run(campaign: Campaign) -> None:
         ("once while it plans", (0.4,), False),
     ):
         victim = campaign.victim("ctrl_c")
-        victim.remove(victim.stages())
+        victim.remove(sweep.quick)
         ended = _press(victim, sweep, pauses, at_work)
         campaign.ledger.did(FAULT, name, f"exit {ended.code}")
         campaign.read(FAULT, ended)

@@ -77,7 +77,7 @@ def _in_a_run(campaign: Campaign, victim: Victim, hub: Hub, weights: bytes) -> N
     if demo is None:
         campaign.ledger.skip(FAULT, "the run of timm's weights needs sweep=demo")
         return
-    sweep = Sweep("demo", (*demo.reductions, *MODEL), "comparison")
+    sweep = Sweep("demo", (*demo.reductions, *MODEL), demo.quick)
     for turn, breaks_at in enumerate((len(weights) // 2, len(weights) - 1)):
         hub.breaks_at, hub.is_gone = breaks_at, False
         ended = victim.run("run", *sweep.arguments)

@@ -4,7 +4,7 @@ from scripts.torture.campaign import Campaign
 from scripts.torture.mounts import empty_filler, resize, small_disk, why_not
 
 FAULT = "full_disk"
-ROOMS = (0, 100_000, 1_000_000, 3_000_000)
+ROOMS = (0, 30_000, 60_000, 120_000)
 """Bytes that are left when a run starts."""
 
 
@@ -16,8 +16,7 @@ def run(campaign: Campaign) -> None:
     for turn, room in enumerate(ROOMS):
         sweep = campaign.sweeps[turn % len(campaign.sweeps)]
         victim = campaign.victim("full_disk")
-        big = {path.parts[-3] for path in victim.results.glob("*/k*/*") if path.stat().st_size > 100_000}
-        victim.remove([stage for stage in victim.stages() if stage in big or stage.endswith("comparison")])
+        victim.remove(sweep.quick)
         with small_disk(victim.results):
             resize(victim.results, room)
             ended = victim.run("run", *sweep.arguments)

@@ -25,7 +25,7 @@ def _all_results(campaign: Campaign, sweep: Sweep) -> None:
         campaign.ledger.did(FAULT, "plans of read-only results", f"exit {ended.code}")
         campaign.ledger.check(FAULT, "can be planned", ended.code == 0, str(ended))
         campaign.read(FAULT, ended, failed=False)
-    for stages in ([], victim.stages()):
+    for stages in ((), sweep.quick):
         victim.remove(stages)
         with read_only(victim.results):
             ended = victim.run("run", *sweep.arguments)

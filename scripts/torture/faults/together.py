@@ -16,8 +16,7 @@ def run(campaign: Campaign) -> None:
 
 def _at_once(campaign: Campaign, sweeps: list[Sweep]) -> None:
     victim = campaign.victim("together")
-    kept = set(campaign.random(FAULT, *sweeps).sample(victim.stages(), 6))
-    victim.remove([stage for stage in victim.stages() if stage not in kept])
+    victim.remove([stage for sweep in sweeps for stage in sweep.quick])
     names = " and ".join(sweep.name for sweep in sweeps)
     campaign.ledger.did(FAULT, f"{len(sweeps)} at once", names)
     runs = [victim.start("run", *sweep.arguments) for sweep in sweeps]
