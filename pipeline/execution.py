@@ -22,6 +22,7 @@ from pipeline.devices import own_device
 from pipeline.disk_errors import disk_trouble
 from pipeline.errors import AssayError
 from pipeline.files import canonical, read_json, sha256, write_json
+from pipeline.interrupts import STOPPED
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.batches import Batch, Plan, read_plan, row_of
 from pipeline.plan.content import file_checksum, folder_checksum
@@ -315,4 +316,7 @@ def main(arguments: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except KeyboardInterrupt:  # the run says what was stopped, and how to go on
+        sys.exit(STOPPED)

@@ -63,7 +63,9 @@ def _press(victim: Victim, sweep: Sweep, pauses: tuple[float, ...], at_work: boo
         os.write(ours, CTRL_C)
     _read(ours, said, lambda: process.poll() is not None, LIMIT)
     _read(ours, said, lambda: False, 0.2)
-    if process.poll() is None:
+    try:
+        process.wait(10)  # all have let go of the terminal
+    except subprocess.TimeoutExpired:
         process.kill()
         said += b"\nit did not end"
     os.close(ours)
