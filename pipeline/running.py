@@ -167,7 +167,7 @@ def _report(prepared: Prepared) -> int:
     folder = publish_sweep(prepared.project, sweep_record(prepared.build))
     for path in dict.fromkeys(prepared.status.waiting_for.values()):
         console.print(f"waiting for the ratings of people: {how_to_give(path)}")
-    for line in dict.fromkeys([*notes(prepared), *_drift(prepared)]):
+    for line in dict.fromkeys([*prepared.status.notes, *_drift(prepared)]):
         console.print(f"note: {line}", markup=False)
     if folder:
         table = folder / "methods.txt"
@@ -191,21 +191,6 @@ def _drift(prepared: Prepared) -> Iterator[str]:
 
 def _latest(folder: Path) -> str:
     return os.path.relpath(folder.parent / "latest")
-
-
-def notes(prepared: Prepared) -> Iterator[str]:
-    """Yield what the stages noted about the results of a sweep, and which stand for accepted newer code."""
-    for (stage, key), job in prepared.build.jobs.items():
-        meta = prepared.store.meta(stage, key)
-        if meta:
-            yield from (f"{stage}: {line}" for line in meta["notes"])
-            for made, now in ((meta["code"], job.code), (meta["libraries"], job.libraries)):
-                changed = [
-                    f"{name} {made.get(name)} counts as {now[name]}"
-                    for name in now
-                    if made.get(name) != now[name]
-                ]
-                yield from (f"{stage}: {line} by assay accept" for line in changed)
 
 
 def _report_stopped(prepared: Prepared, plan: Plan) -> int:

@@ -1,6 +1,7 @@
 """Slices and keys: what names a stage's result."""
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,11 +23,13 @@ Inputs = dict[str, str | list[str]]
 BESIDE_WEIGHTS = ("open_clip_config.json", "tokenizer.json", "tokenizer_config.json")
 OPTIONAL = ("population.parquet",)
 """Files that studies frozen by older versions do not have."""
+INPUTS = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+"""Writes keys as `canonical` does, for very many of them."""
 AWAITED = "awaited"
 """What stands for the checksum of ratings that people have not given yet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Job:
     """One result to be: all that its key is made of, and what its stage needs to run.
 
@@ -55,9 +58,24 @@ class Job:
 def make_key(
     stage: str, slice_: Any, inputs: Inputs, code: Mapping[str, str], libraries: Mapping[str, str], files: Any
 ) -> str:
-    """Return `k` and 12 hex digits; the `k` keeps a key from ever reading as a number."""
+    """Return `k` and 12 hex digits; the `k` keeps a key from ever reading as a number.
+
+    They are of the canonical JSON of all arguments; `_key` puts the same text together from its parts.
+    """
+    return _key(_before(stage, slice_), inputs, _behind(code, libraries, files))
+
+
+def _before(stage: str, slice_: Any) -> str:
+    return canonical([stage, slice_])[:-1]
+
+
+def _behind(code: Mapping[str, str], libraries: Mapping[str, str], files: Any) -> str:
+    return canonical([code, libraries, files])[1:]
+
+
+def _key(before: str, inputs: Inputs, behind: str) -> str:
     sorted_inputs = {name: keys if isinstance(keys, str) else sorted(keys) for name, keys in inputs.items()}
-    text = canonical([stage, slice_, sorted_inputs, code, libraries, files])
+    text = f"{before},{INPUTS.encode(sorted_inputs)},{behind}"
     return "k" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -91,22 +109,63 @@ class Slicer:
         self._fingerprints = Fingerprints(memory.text)
         self._content: dict[str, str] = {}
         self._parts: dict[tuple[Any, ...], Part] = {}
+        self._rows: dict[int, tuple[Stage, tuple[str, ...], tuple[str, ...]]] = {}
+        self._jobs: dict[tuple[Any, ...], Job] = {}
+        self._around: dict[tuple[str, int], tuple[Part, str, dict[str, str], str]] = {}
 
-    def job(self, name: str, stage: Stage, point: Validated, inputs: Inputs) -> Job:
-        """Return the job of a point-scope stage."""
-        speed = {key: lookup(point.values, key) for key in stage.speed}
-        return self.finish(name, stage, self._part(name, stage, point), inputs, speed)
+    def job(self, name: str, stage: Stage, point: Validated, keys: Mapping[str, str]) -> Job:
+        """Return the job of a point-scope stage, made once for all points that share its groups and inputs.
+
+        Equal groups are one object (the validator sees to it), so their identity tells, as it does for rows.
+        """
+        _, groups, faster = self._row(stage)
+        memo = (
+            id(stage),
+            *_identities(point, groups),
+            *_identities(point, faster),
+            *map(keys.get, stage.after),
+        )
+        if memo not in self._jobs:
+            speed = {key: lookup(point.values, key) for key in stage.speed}
+            inputs: Inputs = {upstream: keys[upstream] for upstream in stage.after}
+            part = self._part(name, stage, point, groups)
+            self._jobs[memo] = self.finish(name, stage, part, inputs, speed)
+        return self._jobs[memo]
 
     def finish(self, name: str, stage: Stage, part: Part, inputs: Inputs, speed: dict[str, Any]) -> Job:
-        """Give the job its key; accepted code and library changes count as their oldest member."""
-        libraries = {library: installed_version(library) for library in stage.libraries}
-        oldest = self._accepted.oldest
-        old_code = {module: oldest(name, "code", module, version) for module, version in part.code.items()}
-        old_libraries = {library: oldest(name, "library", library, v) for library, v in libraries.items()}
-        key = make_key(name, part.slice, inputs, old_code, old_libraries, part.files)
+        """Give the job its key."""
+        _, before, libraries, behind = self._texts(name, stage, part)
+        key = _key(before, inputs, behind)
         return Job(
             name, key, part.slice, inputs, part.code, libraries, part.files, part.paths, part.patterns, speed
         )
+
+    def _texts(self, name: str, stage: Stage, part: Part) -> tuple[Part, str, dict[str, str], str]:
+        """Return what stands in a key before and behind its inputs, and the libraries' versions.
+
+        Accepted code and library changes count as their oldest member.
+        """
+        if (name, id(part)) not in self._around:
+            libraries = {library: installed_version(library) for library in stage.libraries}
+            oldest = self._accepted.oldest
+            old_code = {
+                module: oldest(name, "code", module, version) for module, version in part.code.items()
+            }
+            old_libraries = {library: oldest(name, "library", library, v) for library, v in libraries.items()}
+            behind = _behind(old_code, old_libraries, part.files)
+            self._around[name, id(part)] = (part, _before(name, part.slice), libraries, behind)
+        return self._around[name, id(part)]
+
+    def _row(self, stage: Stage) -> tuple[Stage, tuple[str, ...], tuple[str, ...]]:
+        """Return a row, the groups that its part is made of, and those that only change its speed."""
+        if id(stage) not in self._rows:
+            keys = (*stage.reads, *stage.opens, *(key for key, _ in stage.variants))
+            groups = dict.fromkeys(
+                [*(key.split(".")[0] for key in keys), *(["crowd"] if stage.study else [])]
+            )
+            faster = dict.fromkeys(key.split(".")[0] for key in stage.speed)
+            self._rows[id(stage)] = (stage, tuple(groups), tuple(faster))
+        return self._rows[id(stage)]
 
     def code(self, name: str, stage: Stage, config: Mapping[str, Any], slice_: Any) -> dict[str, str]:
         """Return the fingerprint of the stage's module, of its chosen variants and of every `_target_`."""
@@ -129,15 +188,8 @@ class Slicer:
             raise AssayError(f"_target_={target}: neither project code nor part of an installed package")
         return f"{owners[0]}=={installed_version(owners[0])}"
 
-    def _part(self, name: str, stage: Stage, point: Validated) -> Part:
-        """Return a point's part, made once for all points that share its groups.
-
-        Equal groups are one object (the validator sees to it), so their identity tells.
-        """
-        keys = (*stage.reads, *stage.opens, *(key for key, _ in stage.variants))
-        groups = dict.fromkeys([*(key.split(".")[0] for key in keys), *(["crowd"] if stage.study else [])])
-        values = [point.values[group] for group in groups]
-        memo = (name, *stage.after, *(id(v) if isinstance(v, dict) else v for v in values))
+    def _part(self, name: str, stage: Stage, point: Validated, groups: tuple[str, ...]) -> Part:
+        memo = (id(stage), *_identities(point, groups))
         if memo not in self._parts:
             self._parts[memo] = self._made(name, stage, point)
         return self._parts[memo]
@@ -231,6 +283,11 @@ class Slicer:
         if memo not in self._content:
             self._content[memo] = folder_checksum(self._memory, path, patterns, key)
         return self._content[memo]
+
+
+def _identities(point: Validated, groups: tuple[str, ...]) -> list[Any]:
+    values = map(point.values.__getitem__, groups)
+    return [id(value) if isinstance(value, dict) else value for value in values]
 
 
 def _targets(node: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ A stage may have several rows; the first whose `when` fits a point's config is t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal
 
 from pipeline.errors import AssayError
@@ -659,15 +660,58 @@ def ends_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(end for end in ENDS[config["track"]] if not idle.get(end))
 
 
+ROUTES = tuple(
+    key.split(".")
+    for key in sorted(
+        {key for rows in STAGES.values() for row in rows for key in row.when}
+        | {"track", "unit.name", "pairs.name", "sii.n_samples", "crowd.name"}
+    )
+)
+"""Every key that decides which stages a point has and in which rows."""
+
+
 def groups_of(config: Mapping[str, Any]) -> frozenset[str]:
     """Return the groups of a config that some stage of the point reads."""
-    rows = stages_of(config).values()
+    return _groups(_route(config))
+
+
+def stages_of(config: Mapping[str, Any]) -> Mapping[str, Stage]:
+    """Return the point-scope stages that a config needs, upstream first; equal rows are one object."""
+    return _stages(_route(config))
+
+
+def _route(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    values = []
+    for steps in ROUTES:
+        node: Any = config
+        for step in steps:
+            node = node.get(step) if isinstance(node, dict) else None
+        values.append(node)
+    return tuple(values)
+
+
+@cache
+def _stages(route: tuple[Any, ...]) -> Mapping[str, Stage]:
+    config: dict[str, Any] = {}
+    for (*parents, leaf), value in zip(ROUTES, route, strict=True):
+        node = config
+        for step in parents:
+            node = node.setdefault(step, {})
+        node[leaf] = value
+    return _needed(config)
+
+
+@cache
+def _groups(route: tuple[Any, ...]) -> frozenset[str]:
+    rows = _stages(route).values()
     keys = [key for row in rows for key in (*row.reads, *row.opens, *row.when)]
     return frozenset(key.split(".")[0] for key in keys)
 
 
-def stages_of(config: Mapping[str, Any]) -> dict[str, Stage]:
-    """Return the point-scope stages that a config needs, upstream first."""
+_ROWS: dict[str, Stage] = {}
+
+
+def _needed(config: Mapping[str, Any]) -> Mapping[str, Stage]:
     needed: dict[str, Stage] = {}
 
     def visit(name: str) -> None:
@@ -675,7 +719,7 @@ def stages_of(config: Mapping[str, Any]) -> dict[str, Stage]:
             row = stage_for(name, config)
             for upstream in row.after:
                 visit(upstream)
-            needed[name] = row
+            needed[name] = _ROWS.setdefault(f"{name} {row}", row)
 
     for end in ends_of(config):
         visit(end)

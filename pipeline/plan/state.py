@@ -7,23 +7,26 @@ from typing import Any, Literal
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.keys import AWAITED, Job
 from pipeline.plan.points import Build
+from pipeline.plan.reasons import Relatives
 from pipeline.plan.store import Store
 
 State = Literal["fresh", "stale", "missing", "waiting"]
 JobId = tuple[str, str]
-SHOWN = 3
-"""Differences that a reason names; a far relative has many."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """The state of every job, why stale ones are, what damage was found, and what must run."""
+    """The state of every job, why stale ones are, what damage was found, and what must run.
+
+    notes: what the stages said of results that are there, and which of these count by `assay accept`.
+    """
 
     states: dict[JobId, State]
     reasons: dict[JobId, str]
     damaged: dict[JobId, str]
     to_run: list[JobId]
     waiting_for: dict[JobId, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return per stage: total, fresh, stale, missing, waiting."""
@@ -41,63 +44,82 @@ def assess(build: Build, store: Store, accepted: Accepted) -> Status:
     A result counts as fresh when it is complete and undamaged and its inputs' contents are what it
     consumed; an absent one also counts as fresh while nothing that must run needs it.
     """
-    damaged, outdated, absent = _inspect(build, store, accepted)
+    found = _inspect(build, store, accepted)
     awaited = {job: where for job in build.jobs if (where := waiting_for(build.jobs[job]))}
-    to_run = _demanded(build, absent, {*damaged, *outdated})
+    to_run = _demanded(build, found.absent, {*found.damaged, *found.outdated})
     waiting = _waiting(build, to_run, awaited)
-    states: dict[JobId, State] = {}
+    states: dict[JobId, State] = dict.fromkeys(build.jobs, "fresh")
+    states |= dict.fromkeys(waiting, "waiting")
+    ordered = [job for job in to_run if job not in waiting]
     reasons: dict[JobId, str] = {}
-    running = set(to_run)
-    for job in build.jobs:
-        if job in waiting:
-            states[job] = "waiting"
-        elif job not in running:
-            states[job] = "fresh"
-        else:
-            reason = damaged.get(job) or outdated.get(job) or explain(build.jobs[job], store)
-            states[job] = "stale" if reason else "missing"
-            if reason:
-                reasons[job] = reason
-    ordered = [job for job in build.jobs if job in running and job not in waiting]
-    return Status(states, reasons, damaged, ordered, awaited)
+    relatives = Relatives(store)
+    for job in ordered:
+        reason = found.damaged.get(job) or found.outdated.get(job) or relatives.explain(build.jobs[job])
+        states[job] = "stale" if reason else "missing"
+        if reason:
+            reasons[job] = reason
+    return Status(states, reasons, found.damaged, ordered, awaited, list(dict.fromkeys(found.notes)))
 
 
-def _inspect(
-    build: Build, store: Store, accepted: Accepted
-) -> tuple[dict[JobId, str], dict[JobId, str], set[JobId]]:
-    damaged: dict[JobId, str] = {}
-    outdated: dict[JobId, str] = {}
-    absent: set[JobId] = set()
-    for (stage, key), job in build.jobs.items():
-        if not store.exists(stage, key):
-            absent.add((stage, key))
-        elif damage := store.damage(stage, key):
-            damaged[stage, key] = damage
-        elif change := _rebuilt_input(job, store) or _taken_back(job, store, accepted):
-            outdated[stage, key] = change
-    return damaged, outdated, absent
+@dataclass(frozen=True)
+class _Found:
+    """What is wrong with the results of a build, and what their stages noted."""
+
+    damaged: dict[JobId, str] = field(default_factory=dict)
+    outdated: dict[JobId, str] = field(default_factory=dict)
+    absent: set[JobId] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
 
-def _rebuilt_input(job: Job, store: Store) -> str | None:
-    meta = store.meta(job.stage, job.key)
-    assert meta is not None
-    for stage, key in job.upstream:
-        upstream = store.meta(stage, key)
-        consumed = meta["inputs"].get(f"{stage}/{key}")
-        if upstream is None or consumed is None:
+def _inspect(build: Build, store: Store, accepted: Accepted) -> _Found:
+    """Look at each result once, upstream first; of its meta only the checksums of its files are kept."""
+    found = _Found()
+    present = {stage: store.present(stage) for stage in dict.fromkeys(stage for stage, _ in build.jobs)}
+    outputs: dict[JobId, dict[str, str]] = {}
+    for job_id, job in build.jobs.items():
+        if job.key not in present[job.stage]:
+            found.absent.add(job_id)
             continue
-        now = {name: facts["sha256"] for name, facts in upstream["outputs"].items()}
+        meta, damage = store.examine(job.stage, job.key)
+        if meta:
+            outputs[job_id] = {name: facts["sha256"] for name, facts in meta["outputs"].items()}
+            found.notes.extend(_notes(job, meta))
+        if damage or meta is None:
+            found.damaged[job_id] = str(damage)
+        elif change := _rebuilt_input(job, meta, outputs) or _taken_back(job, meta, accepted):
+            found.outdated[job_id] = change
+    return found
+
+
+def _notes(job: Job, meta: Mapping[str, Any]) -> list[str]:
+    notes = [f"{job.stage}: {line}" for line in meta["notes"]]
+    for made, now in ((meta["code"], job.code), (meta["libraries"], job.libraries)):
+        if made != now:
+            notes += [
+                f"{job.stage}: {name} {made.get(name)} counts as {now[name]} by assay accept"
+                for name in now
+                if made.get(name) != now[name]
+            ]
+    return notes
+
+
+def _rebuilt_input(
+    job: Job, meta: Mapping[str, Any], outputs: Mapping[JobId, Mapping[str, str]]
+) -> str | None:
+    for stage, key in job.upstream:
+        now = outputs.get((stage, key))
+        consumed = meta["inputs"].get(f"{stage}/{key}")
+        if now is None or consumed is None or consumed == now:
+            continue
         if changed := sorted(name for name, sha in consumed.items() if now.get(name) != sha):
             return f"{stage}/{key} was rebuilt on another device with other contents ({', '.join(changed)})"
     return None
 
 
-def _taken_back(job: Job, store: Store, accepted: Accepted) -> str | None:
+def _taken_back(job: Job, meta: Mapping[str, Any], accepted: Accepted) -> str | None:
     """Say which version a result was made with that counted as this job's once and does no longer."""
-    meta = store.meta(job.stage, job.key)
-    assert meta is not None
     for kind, made, now in (("code", meta["code"], job.code), ("library", meta["libraries"], job.libraries)):
-        for name, version in now.items():
+        for name, version in now.items() if made != now else ():
             classes = {accepted.oldest(job.stage, kind, name, v) for v in (version, made.get(name, ""))}
             if len(classes) > 1:
                 return f"{name} {made.get(name)} no longer counts as {version} (assay accept --undo)"
@@ -128,50 +150,3 @@ def _waiting(build: Build, to_run: list[JobId], awaited: Mapping[JobId, str]) ->
 def waiting_for(job: Job) -> str | None:
     """Return the file of people's ratings that a job needs and that is not there yet."""
     return next((job.paths[key] for key, checksum in job.files.items() if checksum == AWAITED), None)
-
-
-def explain(job: Job, store: Store) -> str | None:
-    """Say how a missing job differs from its nearest relative, None where it has none."""
-    differences = [
-        found
-        for key in store.keys(job.stage)
-        if key != job.key
-        and (meta := store.meta(job.stage, key))
-        and meta["slice"].get("sweep") == job.slice.get("sweep")  # another sweep's report is no relative
-        and (found := differ(job, meta))
-    ]
-    if not differences:
-        return None
-    nearest = min(differences, key=lambda found: (len(found), found))
-    more = [f"and {len(nearest) - SHOWN} more differences"] if len(nearest) > SHOWN else []
-    return "; ".join([*nearest[:SHOWN], *more])
-
-
-def differ(job: Job, meta: Mapping[str, Any]) -> list[str]:
-    """List the differences between a job and a result of the same stage, worded for people."""
-    ours, theirs = dict(_flat(job.slice)), dict(_flat(meta["slice"]))
-    lines = [
-        f"{key}: {theirs.get(key, 'absent')} -> {ours.get(key, 'absent')}"
-        for key in sorted(ours.keys() | theirs.keys())
-        if ours.get(key) != theirs.get(key)
-    ]
-    for name, what, before in (
-        ("code", job.code, meta["code"]),
-        ("library", job.libraries, meta["libraries"]),
-        ("file", job.files, meta["files"]),
-    ):
-        lines += [
-            f"{name} {key}: {before.get(key, 'absent')[:12]} -> {what.get(key, 'absent')[:12]}"
-            for key in sorted(what.keys() | before.keys())
-            if what.get(key) != before.get(key)
-        ]
-    keys_before = meta["upstream"]
-    lines += [f"input {name}" for name, key in job.inputs.items() if keys_before.get(name) != key]
-    return lines
-
-
-def _flat(node: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    if isinstance(node, Mapping):
-        pairs = [_flat(value, f"{prefix}.{key}" if prefix else str(key)) for key, value in node.items()]
-        return [pair for group in pairs for pair in group]
-    return [(prefix, node if not isinstance(node, list) else str(node)[:80])]

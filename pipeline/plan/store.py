@@ -1,11 +1,13 @@
 """Results on disk: `results/<stage>/<key>/`, complete once meta.json is there."""
 
+import hashlib
 import json
 import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -35,7 +37,7 @@ META = {
 
 
 class Store:
-    """Reads, checks, moves and removes results; metas are read once."""
+    """Reads, checks, moves and removes results; `meta` reads each once, `examine` keeps nothing."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -45,33 +47,33 @@ class Store:
         """Return a result's meta.json, None where the result is not there or cannot be read."""
         if (stage, key) not in self._metas:
             path = self._project.result(stage, key) / "meta.json"
-            self._metas[stage, key] = _read_meta(path)
+            self._metas[stage, key] = _read_meta(str(path))
         return self._metas[stage, key]
 
     def exists(self, stage: str, key: str) -> bool:
         """Say whether the folder of a result is there, complete or not."""
         return self._project.result(stage, key).is_dir()
 
+    def present(self, stage: str) -> frozenset[str]:
+        """Return the keys of a stage's result folders, complete or not, by one listing."""
+        try:
+            with os.scandir(self._project.results / stage) as entries:
+                return frozenset(entry.name for entry in entries if _is_result(entry))
+        except (FileNotFoundError, NotADirectoryError):
+            return frozenset()
+
+    def examine(self, stage: str, key: str) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the meta of a result that is there and what is wrong with it; a plan sees very many."""
+        folder = f"{self._project.results}/{stage}/{key}"
+        meta = _read_meta(f"{folder}/meta.json")
+        return meta, _damage(folder, meta)
+
     def damage(self, stage: str, key: str, *, thorough: bool = False) -> str | None:
         """Say what is wrong with a result that is there, None where nothing is.
 
         Sizes are always compared, contents for small files, and for all files where `thorough`.
         """
-        folder = self._project.result(stage, key)
-        meta = self.meta(stage, key)
-        if meta is None:
-            return "meta.json is missing or cannot be read"
-        for name, facts in meta["outputs"].items():
-            path = folder / name
-            try:
-                size = path.stat().st_size
-            except OSError:
-                return f"{name} is missing"
-            if size != facts["size"]:
-                return f"{name} has {size} bytes where {facts['size']} were written"
-            if (thorough or size <= SMALL) and sha256(path) != facts["sha256"]:
-                return f"{name} is not what was written (its SHA-256 differs)"
-        return None
+        return _damage(str(self._project.result(stage, key)), self.meta(stage, key), thorough=thorough)
 
     def quarantine(self, stage: str, key: str) -> Path:
         """Move a damaged result aside, so that it is rebuilt and nothing is lost."""
@@ -99,10 +101,7 @@ class Store:
 
     def keys(self, stage: str) -> list[str]:
         """List the keys of a stage's result folders, sorted."""
-        folder = self._project.results / stage
-        if not folder.is_dir():
-            return []
-        return sorted(path.name for path in folder.iterdir() if path.name.startswith("k") and path.is_dir())
+        return sorted(self.present(stage))
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield (stage, key) of every result folder."""
@@ -161,9 +160,14 @@ def _born(pid: int) -> str:
         return ""
 
 
-def _read_meta(path: Path) -> dict[str, Any] | None:
+def _is_result(entry: "os.DirEntry[str]") -> bool:
+    return entry.name.startswith("k") and entry.is_dir()
+
+
+def _read_meta(path: str) -> dict[str, Any] | None:
     try:
-        meta = json.loads(path.read_bytes())
+        with FileIO(path) as stream:
+            meta = json.loads(stream.read())
     except (OSError, ValueError):
         return None
     return meta if _is_meta(meta) else None
@@ -185,6 +189,33 @@ def _is_meta(meta: Any) -> bool:
         and isinstance(facts.get("sha256"), str)
         for facts in meta["outputs"].values()
     ) and all(isinstance(consumed, dict) for consumed in meta["inputs"].values())
+
+
+def _damage(folder: str, meta: Mapping[str, Any] | None, *, thorough: bool = False) -> str | None:
+    if meta is None:
+        return "meta.json is missing or cannot be read"
+    for name, facts in meta["outputs"].items():
+        try:
+            damage = _spoilt(f"{folder}/{name}", facts["size"], facts["sha256"], thorough)
+        except OSError:
+            damage = "is missing"
+        if damage:
+            return f"{name} {damage}"
+    return None
+
+
+def _spoilt(path: str, size: int, checksum: str, thorough: bool) -> str | None:
+    """Say how a file differs from what was written; small ones are opened once (OSError: it is missing)."""
+    if size > SMALL:
+        found = Path(path).stat().st_size
+        same = found != size or not thorough or sha256(Path(path)) == checksum
+    else:
+        with FileIO(path) as stream:
+            found = os.fstat(stream.fileno()).st_size
+            same = found != size or hashlib.sha256(stream.read()).hexdigest() == checksum
+    if found != size:
+        return f"has {found} bytes where {size} were written"
+    return None if same else "is not what was written (its SHA-256 differs)"
 
 
 def folder_size(folder: Path) -> int:

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 
 from pipeline.errors import AssayError
@@ -81,6 +82,45 @@ def parse(overrides: Sequence[str]) -> list[Override]:
                 f"{text!r} is no override (write key=value, or key=a,b for several): {error}"
             ) from None
     return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An override as the planner needs it; `is_plain`: it sets or chooses one plain value, `value`."""
+
+    text: str
+    key: str
+    value: Any
+    is_plain: bool
+
+
+PLAIN = re.compile(
+    r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(?:(-?(?:0|[1-9]\d*)(\.\d+)?(e-?\d+)?)|([A-Za-z_]\w*))"
+)
+"""Overrides that need no grammar: 20,000 points may have 20,000 of them."""
+WORDS = {"true", "false", "null", "nan", "inf"}
+"""Words that are values of another type than text, in any case."""
+
+
+def read_setting(text: str) -> Setting:
+    """Read one override, by Hydra's grammar unless it is very plain; AssayError where it is none."""
+    found = PLAIN.fullmatch(text)
+    if found is None or (found[5] and found[5].lower() in WORDS):
+        return _by_grammar(text)
+    number = (float if found[3] or found[4] else int)(found[2]) if found[2] else found[5]
+    return Setting(text, found[1], number, True)
+
+
+def _by_grammar(text: str) -> Setting:
+    (override,) = parse([text])
+    value = override.value() if override.type is OverrideType.CHANGE else None
+    is_plain = (
+        override.type is OverrideType.CHANGE
+        and override.package is None
+        and (value is None or isinstance(value, str | int | float | bool))
+        and "${" not in str(value)
+    )
+    return Setting(text, override.key_or_group, value, is_plain)
 
 
 def replace(block: Sequence[str], overrides: Sequence[str]) -> list[str]:

@@ -41,6 +41,8 @@ class Validator:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._seen: dict[str, tuple[Any, Any]] = {}
+        self._same: dict[tuple[str, int], tuple[Any, tuple[Any, Any]]] = {}
+        self._filled: dict[tuple[int, str, str], Mapping[str, Any]] = {}
 
     def validate(self, config: Mapping[str, Any], where: Mapping[str, str]) -> "Validated":
         """Return typed values; raises AssayError that lists every mistake at once.
@@ -62,10 +64,23 @@ class Validator:
         if problems:
             raise AssayError("\n".join(problems))
         if "path" in values["explainer"]:
-            values["explainer"] = _fill_path(values["explainer"], values)
+            values["explainer"] = self._filled_path(values)
         return Validated(values, models)
 
     def _group(self, group: str, value: Any) -> tuple[Any, Any]:
+        """Return a group's typed values and model: the same ones for the same object, and for equal ones."""
+        known = self._same.get((group, id(value)))
+        if known is None or known[0] is not value:
+            self._same[group, id(value)] = known = (value, self._equal(group, value))
+        return known[1]
+
+    def _filled_path(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = (id(values["explainer"]), values["layer"], values["model"]["arch"])
+        if name not in self._filled:
+            self._filled[name] = _fill_path(values["explainer"], values)
+        return self._filled[name]
+
+    def _equal(self, group: str, value: Any) -> tuple[Any, Any]:
         name = f"{group}:{value!r}"
         if name not in self._seen:
             model = _adapter(group).validate_python(value)

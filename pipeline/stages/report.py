@@ -11,6 +11,7 @@ from pipeline.report.report_inputs import ReportInputs
 from pipeline.report.sweep_report import sweep_report
 from pipeline.report.vlm_sheets import Sheet, sheets_of
 from pipeline.stages.tables import read_table
+from pipeline.stages.told import told_points
 from pipeline.stages.vlm_results import canvases, gather_points, gather_tables
 
 COMPARISON = {"crowd": "comparison", "sae": "sae_comparison", "vlm": "vlm_comparison"}
@@ -22,7 +23,7 @@ Points = Sequence[Mapping[str, Any]]
 
 def run(config: dict[str, Any], inputs: dict[str, Any], output: Path) -> list[str]:
     """Write report.html."""
-    points, folder = config["points"], inputs[COMPARISON[config["track"]]]
+    points, folder = told_points(config), inputs[COMPARISON[config["track"]]]
     page = sweep_report(
         ReportInputs(
             track=config["track"],

@@ -13,6 +13,7 @@ from pipeline.stages.comparison import point_scores, read_comparison
 from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
 from pipeline.stages.tables import read_table
+from pipeline.stages.told import told_points
 from pipeline.statistics.comparison import Comparison
 
 WHOSE = ("scoring", "gallery")
@@ -27,7 +28,7 @@ def records(
     facts = read_json(folder / "facts.json")
     comparison = read_comparison(folder, facts["factors"], facts["confidence"])
     folder_of = {(stage, each.name): each for stage in WHOSE for each in inputs[stage]}
-    points = [_record(point, folder_of, comparison, pictures) for point in config["points"]]
+    points = [_record(point, folder_of, comparison, pictures) for point in told_points(config)]
     figure, n_points = folder / "comparison.png", {"points": len(points)}
     record = sweep_record(config["sweep"], folder.name, comparison, figure, n_points)
     return points, replace(record, **published(inputs, "comparison"))

@@ -16,6 +16,7 @@ from pipeline.stages.runs.tags import tags
 from pipeline.stages.sae_comparison import TABLES
 from pipeline.stages.sae_results import SaePoint, attribute_rows, gather_points, k_rows
 from pipeline.stages.tables import read_table
+from pipeline.stages.told import told_points
 from pipeline.statistics.sae_baselines import UNTRAINED
 
 
@@ -29,7 +30,7 @@ def records(
     rows = tables["saes"].to_dict("records")
     logged = [
         _record(point, config_of, row, pictures)
-        for point, config_of, row in zip(points, config["points"], rows, strict=True)
+        for point, config_of, row in zip(points, told_points(config), rows, strict=True)
     ]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
     return logged, SweepRecord(

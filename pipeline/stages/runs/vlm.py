@@ -15,6 +15,7 @@ from pipeline.stages.asking import usable
 from pipeline.stages.runs.published import published
 from pipeline.stages.runs.tags import tags
 from pipeline.stages.tables import read_table
+from pipeline.stages.told import told_points
 from pipeline.stages.vlm_comparison import TABLES
 from pipeline.stages.vlm_results import VlmPoint, canvases, gather_points
 
@@ -41,7 +42,7 @@ def records(
     tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
     points = gather_points(config["points"], inputs)
     seen = canvases(points)
-    logged = [_record(*pair, tables, seen, pictures) for pair in zip(points, config["points"], strict=True)]
+    logged = [_record(*pair, tables, seen, pictures) for pair in zip(points, told_points(config), strict=True)]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
     told, shared = {"points": len(points)}, published(inputs, "vlm_comparison")
     name = config["sweep"]
