@@ -113,7 +113,7 @@ def _readers(group: str) -> Iterator[str]:
 def readers_of(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return for each dotted key of a point's config the stages whose result depends on it."""
     ends = {name: stage_for(name, values) for name in SWEEP_ENDS[values["track"]]}
-    rows = stages_of(values) | ends
+    rows = {**stages_of(values), **ends}
     return {
         key: tuple(
             name

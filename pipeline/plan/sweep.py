@@ -94,9 +94,9 @@ class Setting:
     is_plain: bool
 
 
-PLAIN = re.compile(
-    r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(?:(-?(?:0|[1-9]\d*)(\.\d+)?(e-?\d+)?)|([A-Za-z_]\w*))"
-)
+WORD = "[A-Za-z_][A-Za-z0-9_]*"
+NUMBER = r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?(e-?[0-9]+)?"
+PLAIN = re.compile(rf"({WORD}(?:\.{WORD})*)=(?:({NUMBER})|({WORD}))")
 """Overrides that need no grammar: 20,000 points may have 20,000 of them."""
 WORDS = {"true", "false", "null", "nan", "inf"}
 """Words that are values of another type than text, in any case."""

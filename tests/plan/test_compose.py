@@ -1,5 +1,6 @@
 """Composing fast is composing: the same config, the same mistakes named."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from omegaconf import OmegaConf
 
 from pipeline.errors import AssayError
 from pipeline.plan.compose import Composer
-from pipeline.plan.sweep import expand, expand_sweep, replace, sweep_names
+from pipeline.plan.groups import GroupFiles
+from pipeline.plan.sweep import PLAIN, _by_grammar, expand, expand_sweep, read_setting, replace, sweep_names
 from pipeline.plan.validation import Validator
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +71,132 @@ def test_any_overrides_equal_plain_compose(composer, overrides):
             composer.compose(point)
         return
     assert composer.compose(point).config == expected
+
+
+GROUPS = {
+    folder.name: sorted(path.stem for path in folder.glob("*.yaml"))
+    for folder in sorted(CONF.iterdir())
+    if folder.is_dir() and folder.name != "sweep"
+}
+
+
+@pytest.mark.parametrize("turn", range(max(map(len, GROUPS.values()))))
+def test_every_file_of_every_group_equals_plain_compose(composer, turn):
+    point = [f"{group}={options[turn % len(options)]}" for group, options in GROUPS.items()]
+    expected = plainly(point)
+    merged, choices = GroupFiles(CONF, lambda _, make: make()).merged(dict(text.split("=") for text in point))
+    assert merged == expected
+    assert list(merged) == list(expected)
+    assert choices == {group: options[turn % len(options)] for group, options in GROUPS.items()}
+
+
+@given(
+    choices=st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(all_) for name, all_ in GROUPS.items()}
+    ),
+    values=st.fixed_dictionaries(
+        {},
+        optional={
+            "layer": st.sampled_from(["a.0", "'a b'", "1", "null"]),
+            "device": st.sampled_from(["cpu", "cuda:1"]),
+            "model.arch": st.sampled_from(["resnet18", "3", "1e3"]),
+            "sae.k": st.integers(1, 64),
+            "explainer.method": st.sampled_from(["a", "b c", "null"]),
+            "explainer.path": st.just("texts.csv"),
+            "crowd.seed": st.integers(0, 9),
+            "numerics.threads": st.integers(1, 4),
+            "game.blur_radius": st.sampled_from(["1", "1.5", "-2e1", "nan"]),
+        },
+    ),
+)
+@settings(max_examples=20, deadline=None)
+def test_any_choice_of_groups_with_values_set_equals_plain_compose(composer, choices, values):
+    point = [f"{key}={value}" for key, value in (choices | values).items()]
+    try:
+        expected = plainly(point)
+    except Exception:
+        with pytest.raises(AssayError):
+            composer.compose(point)
+        return
+    try:
+        found = composer.compose(point)
+    except AssayError as error:  # a value that the point must give is missing, in both
+        assert "is missing: set" in str(error)
+        assert "???" in str(expected)
+        return
+    assert str(found.config) == str({key: expected[key] for key in found.config})
+    assert found.config.keys() == expected.keys()
+    assert {group: found.choices[group] for group in choices} == choices
+
+
+SMALL = {
+    "config": "defaults: [{a: one}, {b: one}, _self_]\ntop: 1\n",
+    "a/one": "x: 1\ny: {z: 2}\n",
+    "a/two": "x: 3\ny: {z: 1e-3}\n",
+    "b/one": "w: null\n",
+}
+NOT_PLAIN = {
+    "a package": {"a/two": "# @package _global_\nx: 3\n"},
+    "a defaults list in a group": {"a/two": "defaults: [one]\nx: 3\n"},
+    "a reference within the group": {"a/two": "x: 3\ny: {z: '${a.x}'}\n"},
+    "a reference to a value above": {"a/two": "x: 3\ny: '${top}'\n", "config": SMALL["config"]},
+    "an empty file": {"a/two": ""},
+    "a list": {"a/two": "[1]"},
+    "keys that are no text": {"a/two": "1: 2"},
+    "a primary that goes over a group": {"config": SMALL["config"] + "a: {x: 7}\n"},
+    "a group after the primary": {"config": "defaults: [{a: one}, _self_, {b: one}]\ntop: 1\n"},
+    "a group elsewhere": {"config": "defaults: [{a@c: one}, {b: one}, _self_]\ntop: 1\n"},
+    "an optional group": {"config": "defaults: [{optional a: one}, {b: one}, _self_]\ntop: 1\n"},
+    "no choice": {"config": "defaults: [{a: null}, {b: one}, _self_]\ntop: 1\n"},
+    "another search path": {"config": SMALL["config"] + "hydra: {searchpath: [file://elsewhere]}\n"},
+}
+
+
+def conf_of(folder, files):
+    for name, text in (SMALL | files).items():
+        (folder / f"{name}.yaml").parent.mkdir(exist_ok=True)
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_a_plain_tree_is_merged_without_hydra(tmp_path):
+    files = GroupFiles(conf_of(tmp_path, {}), lambda _, make: make())
+    config, choices = files.merged({"a": "two"})
+    assert config == {"a": {"x": 3, "y": {"z": 0.001}}, "b": {"w": None}, "top": 1}
+    assert choices == {"a": "two", "b": "one"}
+
+
+@pytest.mark.parametrize("change", NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_what_is_not_plain_is_left_to_hydra(tmp_path, change):
+    files = GroupFiles(conf_of(tmp_path, change), lambda _, make: make())
+    assert files.merged({"a": "two"}) is None
+
+
+def test_files_are_not_trusted_where_hydra_composes_something_else(tmp_path):
+    composer = Composer(conf_of(tmp_path, {}))
+    real = composer._plainly
+
+    def with_a_plugin(overrides):
+        record = json.loads(real(overrides))
+        record["config"]["added"] = True
+        return json.dumps(record)
+
+    composer._plainly = with_a_plugin
+    assert composer.compose(["a=two"]).config["added"] is True
+
+
+@given(st.from_regex(PLAIN, fullmatch=True))
+@settings(max_examples=300, deadline=None)
+def test_a_plain_override_is_read_as_hydras_grammar_reads_it(text):
+    found, expected = read_setting(text), _by_grammar(text)
+    assert found == expected
+    assert type(found.value) is type(expected.value)
+
+
+def test_a_setting_that_only_other_choices_have_names_those(composer):
+    message = mistake(["explainer=random", "explainer.path=x"])
+    assert "explainer=random has no setting 'path'; of explainer, these have: " in message
+    assert "explainer=csv" in message and "explainer=clip_dissect," not in message
 
 
 def test_a_point_is_never_changed_by_the_next(composer):
