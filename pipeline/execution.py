@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def run_batch(plan: Plan, batch_id: str) -> None:
     A job whose input failed is passed over; one failure stops neither its batch nor other points.
     """
     project = find_project(plan.path.parent)
-    batch = plan.batches[batch_id]
+    batch = replace(plan.batches[batch_id], jobs=[*plan.batches[batch_id].jobs])
     with reported_to(plan.progress(batch)):
         for jobs in _passes(batch):
             _try_jobs(project, plan, jobs)

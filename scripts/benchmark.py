@@ -353,6 +353,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line: one subcommand for each thing measured."""
     import benchmark_growth
     import benchmark_matching
+    import benchmark_planning
 
     top = argparse.ArgumentParser(description=__doc__)
     top.add_argument("--record", type=Path, help="a CSV file that gets a row of each size measured")
@@ -388,6 +389,8 @@ def parser() -> argparse.ArgumentParser:
     five = commands.add_parser("matching", help=matching.__doc__)
     five.set_defaults(run=matching)
     benchmark_matching.add_arguments(five)
+    benchmark_planning.add_planning(commands.add_parser("planning", help=benchmark_planning.planning.__doc__))
+    benchmark_planning.add_dispatch(commands.add_parser("dispatch", help=benchmark_planning.dispatch.__doc__))
     for name, case in benchmark_growth.CASES.items():
         command = commands.add_parser(name, help=case.make.__doc__)
         command.set_defaults(run=benchmark_growth.growth)

@@ -155,6 +155,7 @@ def _add_sweep(
             continue
         slice_: dict[str, Any] = {group: config[group] for group in stage.reads}
         told = [_told(point, files) for point in points] if stage_name in TELLS_SETTINGS else []
+        code = slicer.code(stage_name, stage, config, slice_)
         slice_ |= _point_rows(points, stage.after, told)
         if stage_name in TELLS_SETTINGS:
             slice_["sweep"] = name
@@ -162,7 +163,7 @@ def _add_sweep(
             up: keys[up] if up in keys else sorted({p.keys[up] for p in points if up in p.keys})
             for up in stage.after
         }
-        part = Part(slice_, slicer.code(stage_name, stage, config, slice_), slicer.files(stage_name, stage))
+        part = Part(slice_, code, slicer.files(stage_name, stage))
         job = slicer.finish(stage_name, stage, part, inputs, {})
         keys[stage_name] = job.key
         jobs[stage_name, job.key] = job

@@ -1,16 +1,18 @@
 """The way in for the command line, Snakemake and Hydra's launcher: plan, hand over, finish."""
 
+import gc
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import AssayError
-from pipeline.files import read_json, replacing, write_json
+from pipeline.files import read_json, replacing
 from pipeline.plan.accepted import Accepted
-from pipeline.plan.batches import Plan, read_plan, write_plan
+from pipeline.plan.batches import Plan, read_plan, write_compact, write_plan
 from pipeline.plan.memory import Memory
 from pipeline.plan.points import EXPLAINER, Build, PlannedPoint, build_points
 from pipeline.plan.points_table import POINTS, write_points
@@ -40,13 +42,22 @@ def prepare(project: Project, sweep: Sweep) -> Prepared:
     if not sweep.points:
         raise AssayError(f"sweep={sweep.name} has no points")
     accepted = Accepted(project.accepted)
-    memory = Memory(project.memory)
-    try:
-        build = build_points(project, sweep, memory, accepted)
-    finally:
-        memory.close()
     store = Store(project)
-    return Prepared(project, build, store, assess(build, store, accepted))
+    with no_collection(), closing(Memory(project.memory)) as memory:
+        build = build_points(project, sweep, memory, accepted)
+        return Prepared(project, build, store, assess(build, store, accepted))
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Let Python look for no cycles meanwhile: a plan makes millions of objects and no cycle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def hand_over(prepared: Prepared, dry_run: bool = False) -> Plan:
@@ -57,7 +68,7 @@ def hand_over(prepared: Prepared, dry_run: bool = False) -> Plan:
         print(f"damaged: {stage}/{key}: {damage}; moved to {moved.relative_to(prepared.project.root)}")
     _forget_old_plans(prepared.project)
     plan = write_plan(prepared.project, prepared.build, prepared.status.to_run)
-    write_json(plan.folder / "sweep.json", sweep_record(prepared.build))
+    write_compact(plan.folder / "sweep.json", sweep_record(prepared.build))
     write_requests(plan, prepared.build, prepared.store)
     shutil.rmtree(plan.folder / "failures", ignore_errors=True)
     for marker in plan.markers:

@@ -42,7 +42,8 @@ def records(
     tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
     points = gather_points(config["points"], inputs)
     seen = canvases(points)
-    logged = [_record(*pair, tables, seen, pictures) for pair in zip(points, told_points(config), strict=True)]
+    told = zip(points, told_points(config), strict=True)
+    logged = [_record(*pair, tables, seen, pictures) for pair in told]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
     told, shared = {"points": len(points)}, published(inputs, "vlm_comparison")
     name = config["sweep"]
