@@ -42,8 +42,8 @@ def records(
     tables = {name: read_table(folder / f"{name}.parquet") for name in TABLES}
     points = gather_points(config["points"], inputs)
     seen = canvases(points)
-    told = zip(points, told_points(config), strict=True)
-    logged = [_record(*pair, tables, seen, pictures) for pair in told]
+    pairs = zip(points, told_points(config), strict=True)
+    logged = [_record(*pair, tables, seen, pictures) for pair in pairs]
     figures = {name: folder / f"{name}.png" for name in FIGURES}
     told, shared = {"points": len(points)}, published(inputs, "vlm_comparison")
     name = config["sweep"]
