@@ -47,7 +47,7 @@ def run_batch(plan: Plan, batch_id: str) -> None:
     A job whose input failed is passed over; one failure stops neither its batch nor other points.
     """
     project = find_project(plan.path.parent)
-    batch = replace(plan.batches[batch_id], jobs=[*plan.batches[batch_id].jobs])
+    batch = replace(plan.batches[batch_id], jobs=list(iter(plan.batches[batch_id].jobs)))
     with reported_to(plan.progress(batch)):
         for jobs in _passes(batch):
             _try_jobs(project, plan, jobs)

@@ -6,13 +6,13 @@ of its own, with the planner's own keys.
 """
 
 import argparse
+import json
 import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,21 +54,30 @@ class Used:
     memory: float
 
 
+STARTER = """import json, resource, subprocess, sys, time
+start = time.perf_counter()
+code = subprocess.run(sys.argv[2:]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+wall = time.perf_counter() - start
+with open(sys.argv[1], "w") as stream:
+    json.dump([code, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024], stream)
+"""
+"""Starts a command from a small process: a child has at least the peak memory of what it was forked from."""
+
+
 def measured(command: Sequence[str], folder: Path) -> Used:
     """Run a command in a folder, by the code that is there; raises AssayError where it fails."""
     environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdout is not None
-    printed = process.stdout.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise AssayError(f"{' '.join(command)} ended with {process.returncode}:\n{printed[-2000:]}")
-    wall = time.perf_counter() - start
-    return Used(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    with tempfile.NamedTemporaryFile(mode="r", suffix=".json") as facts:
+        start = [sys.executable, "-I", "-S", "-c", STARTER, facts.name]
+        done = subprocess.run(
+            [*start, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        text = facts.read()
+    code, *used = json.loads(text) if text else [done.returncode, 0, 0, 0]
+    if code:
+        raise AssayError(f"{' '.join(command)} ended with {code}:\n{(done.stdout + done.stderr)[-2000:]}")
+    return Used(*used)
 
 
 def make_project(folder: Path) -> Project:
@@ -110,7 +119,10 @@ def choices(n_points: int) -> list[list[str]]:
     """Return n points, each another choice of groups drawn at random."""
     files = GroupFiles(ROOT / "conf", lambda _, make: make())
     rng = generator(0, "benchmark planning", n_points)
-    options = {group: files.options(group) for group in VARIED}
+    options = {
+        group: [each for each in files.options(group) if "???" not in str(files.file(group, each))]
+        for group in VARIED
+    }
     return [
         [f"{group}={all_[rng.integers(len(all_))]}" for group, all_ in options.items()]
         for _ in range(n_points)
@@ -131,12 +143,8 @@ def compose(kind: str, n_points: int) -> None:
         return
     sweep = expand_sweep(ROOT / "conf", SWEEP, overrides(n_points)).points
     composer = Composer(ROOT / "conf")
-    given = "explainer.path=x", "explainer.method=x"
     for point in sweep if kind == "sweep" else choices(n_points):
-        try:
-            composer.compose(point)
-        except AssayError:  # of a choice that asks for a file
-            composer.compose([*point, *given])
+        composer.compose(point)
 
 
 def planning(arguments: argparse.Namespace) -> int:

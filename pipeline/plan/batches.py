@@ -163,10 +163,10 @@ class WrittenJobs(Sequence[Job]):
             yield Job(key=key, inputs=inputs, **record["parts"][part])
 
     def __len__(self) -> int:
-        return len(list(self))
+        return len(list(iter(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]
+        return list(iter(self))[index]
 
 
 def _jobs_file(plan: Plan, stage: str, batch_id: str) -> Path:

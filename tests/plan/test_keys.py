@@ -1,6 +1,8 @@
 """A key names a result: equal things, equal keys; anything else, another key."""
 
+import hashlib
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,9 +11,14 @@ from hypothesis import strategies as st
 from pipeline.errors import AssayError
 from pipeline.files import canonical
 from pipeline.plan.accepted import Acceptance, Accepted
+from pipeline.plan.compose import Composer
 from pipeline.plan.keys import Slicer, make_key
 from pipeline.plan.memory import Memory
-from pipeline.plan.stages import STAGES, SWEEP_ENDS, UNITS, stage_for
+from pipeline.plan.stages import ROUTES, STAGES, SWEEP_ENDS, UNITS, _needed, stage_for, stages_of
+from pipeline.plan.sweep import expand_sweep
+from pipeline.plan.validation import Validator
+
+ROOT = Path(__file__).parents[2]
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -114,3 +121,37 @@ def test_a_row_is_chosen_by_the_config():
     row = stage_for("scoring", {"scoring": {"name": "oracle"}})
     assert "labels" in row.after
     assert "crowd" in stage_for("scoring", {"scoring": {"name": "crowd"}}).after
+
+
+class Recorded(dict):
+    """A config that notes which of its keys are looked up."""
+
+    def __init__(self, values, seen, prefix=""):
+        super().__init__({k: Recorded(v, seen, f"{prefix}{k}.") if isinstance(v, dict) else v
+                          for k, v in values.items()})  # fmt: skip
+        self.seen, self.prefix = seen, prefix
+
+    def __getitem__(self, key):
+        if not isinstance(super().__getitem__(key), dict):
+            self.seen.add(f"{self.prefix}{key}")
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("name", ["demo", "emoji", "sae_demo", "vlm_demo", "latents"])
+def test_which_stages_a_point_has_depends_on_the_listed_keys_alone(name):
+    composer, validator = Composer(ROOT / "conf"), Validator(ROOT)
+    for point in expand_sweep(ROOT / "conf", name, []).points[:8]:
+        composed = composer.compose(point)
+        seen: set[str] = set()
+        values = Recorded(validator.validate(composed.config, composed.where).values, seen)
+        assert stages_of(values) == _needed(values)
+        assert seen <= {".".join(steps) for steps in ROUTES}
+        assert stages_of(values) is stages_of(dict(values))
+
+
+@given(plain, st.dictionaries(st.text(), st.text() | st.lists(st.text(), max_size=3), max_size=3))
+def test_a_key_is_of_the_canonical_text_of_all_its_parts(value, inputs):
+    ordered = {name: keys if isinstance(keys, str) else sorted(keys) for name, keys in inputs.items()}
+    text = canonical(["s", value, ordered, {"m": "1"}, {}, {"f": "é"}])
+    expected = "k" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    assert make_key("s", value, inputs, {"m": "1"}, {}, {"f": "é"}) == expected
