@@ -198,7 +198,7 @@ def _damage(folder: str, meta: Mapping[str, Any] | None, *, thorough: bool = Fal
     for name, facts in meta["outputs"].items():
         try:
             damage = _spoilt(f"{folder}/{name}", facts["size"], facts["sha256"], thorough)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             damage = "is missing"
         if damage:
             return f"{name} {damage}"
@@ -206,7 +206,7 @@ def _damage(folder: str, meta: Mapping[str, Any] | None, *, thorough: bool = Fal
 
 
 def _spoilt(path: str, size: int, checksum: str, thorough: bool) -> str | None:
-    """Say how a file differs from what was written; small ones are opened once (OSError: it is missing)."""
+    """Say how a file differs from what was written; small ones are opened once."""
     if size > SMALL:
         found = Path(path).stat().st_size
         same = found != size or not thorough or sha256(Path(path)) == checksum
