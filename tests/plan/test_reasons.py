@@ -17,7 +17,8 @@ def crowd(key: str, miss: float, sampling: str, code: str = "1") -> Job:
 def finish(root, job: Job) -> None:
     folder = root / "results" / job.stage / job.key
     folder.mkdir(parents=True)
-    meta = dict.fromkeys(META) | {
+    meta = {key: {} for key in META} | {
+        "notes": [],
         "slice": job.slice,
         "upstream": job.inputs,
         "code": job.code,

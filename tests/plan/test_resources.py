@@ -36,6 +36,7 @@ def made(tmp_path: Path, job: Job, peak_mb: int, seconds: float, started: float)
     folder = Project(tmp_path).result(job.stage, job.key)
     folder.mkdir(parents=True)
     meta = {key: {} for key in META} | {
+        "notes": [],
         "stage": job.stage,
         "slice": job.slice,
         "upstream": job.inputs,
