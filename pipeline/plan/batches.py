@@ -6,6 +6,7 @@ a job's process reads its own.
 """
 
 import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -180,7 +181,7 @@ def _record(jobs: Sequence[Job]) -> dict[str, Any]:
     rows: list[tuple[str, Any, int]] = []
     for job in jobs:
         part = {name: getattr(job, name) for name in PART}
-        place = places.setdefault(canonical(part), len(parts))
+        place = places.setdefault(_compact(part), len(parts))
         if place == len(parts):
             parts.append(part)
         rows.append((job.key, job.inputs, place))
@@ -188,6 +189,10 @@ def _record(jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def write_compact(path: Path, record: Any) -> None:
-    """Write `record` as JSON without spaces, atomically."""
+    """Write `record` as JSON without spaces, atomically; the order of keys stays."""
     with replacing(path) as temporary:
-        temporary.write_text(canonical(record), encoding="utf-8")
+        temporary.write_text(_compact(record), encoding="utf-8")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
