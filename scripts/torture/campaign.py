@@ -17,7 +17,7 @@ WHAT_TO_DO = re.compile(
     r"next run rebuilds it|take it from git|delete it|check the network"
 )
 IMPORTING = re.compile(
-    r"pipeline/cli\.py\", line \d+, in <module>\n +(from|import) .*\nKeyboardInterrupt", re.S
+    r"pipeline/(?:cli|execution)\.py\", line \d+, in <module>\n +(from|import) .*\nKeyboardInterrupt", re.S
 )
 """Ctrl-C in the first half second, while Python still imports: nothing of assay is at work yet."""
 

@@ -22,12 +22,13 @@ LIMIT = 180.0
 
 
 def run(campaign: Campaign) -> None:
-    """Press Ctrl-C once, twice at once, twice with a pause, and while the run still plans."""
+    """Press Ctrl-C at several moments, once and twice, and while the run still plans."""
     sweep = campaign.sweeps[0]
     for name, pauses, at_work in (
-        ("once", (0.0,), True),
-        ("twice at once", (0.0, 0.05), True),
-        ("twice", (0.0, 1.5), True),
+        ("as a stage begins", (0.0,), True),
+        ("once", (2.0,), True),
+        ("twice at once", (2.0, 0.05), True),
+        ("twice", (2.0, 1.5), True),
         ("once while it plans", (0.4,), False),
     ):
         victim = campaign.victim("ctrl_c")
