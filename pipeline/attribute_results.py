@@ -15,7 +15,7 @@ from pipeline.datasets.reading import ImageReader
 from pipeline.errors import AssayError
 from pipeline.files import read_json
 from pipeline.plan.project import Project
-from pipeline.plan.store import Store
+from pipeline.plan.shared import open_store
 from pipeline.printing import find_result
 from pipeline.run_roots import root_of_run
 from pipeline.stages.sparse import read_codes
@@ -48,14 +48,14 @@ class MatchingResult:
     def __init__(
         self, project: Project, key: str, root: Path | None = None, pairs_root: Path | None = None
     ) -> None:
-        self._project, self._store = project, Store(project)
-        self.folder = find_result(project, key)
-        self.key = self.folder.name
-        if self.folder.parent.name != "matching":
+        self._project, self._store = project, open_store(project)
+        stage, self.key = find_result(self._store, key)
+        if stage != "matching":
             raise AssayError(
-                f"{key!r} is a result of the stage {self.folder.parent.name}: give the key of a matching; "
+                f"{key!r} is a result of the stage {stage}: give the key of a matching; "
                 "the column matching_key of a sweep's points.csv lists them"
             )
+        self.folder = self._store.folder(stage, self.key)
         self._meta = self._meta_of(self.folder)
         self._roots = {"dataset": root, "pairs": pairs_root}
         self.summary: dict[str, Any] = read_json(self.folder / "summary.json")
@@ -98,7 +98,7 @@ class MatchingResult:
     def sae_facts(self) -> dict[str, Any]:
         """What the SAE is; empty where its result is not there any more."""
         keys = self._meta_of(self._upstream("latents"))["upstream"]
-        path = self._project.result("sae", str(keys["sae"])) / "facts.json"
+        path = self._store.folder("sae", str(keys["sae"])) / "facts.json"
         facts: dict[str, Any] = read_json(path) if path.is_file() else {}
         return facts
 
@@ -122,7 +122,7 @@ class MatchingResult:
         for key in self._store.keys("perturbation"):
             meta = self._store.meta("perturbation", key)
             if meta is not None and meta["upstream"].get("matching") == self.key:
-                yield float(meta["started"]), self._project.result("perturbation", key)
+                yield float(meta["started"]), self._store.folder("perturbation", key)
 
     def _upstream(self, stage: str) -> Path:
         return self._above(self.folder, stage)
@@ -130,7 +130,7 @@ class MatchingResult:
     def _above(self, folder: Path, stage: str) -> Path:
         """Return the folder of the result of `stage` that the result in `folder` was made from."""
         key = str(self._meta_of(folder)["upstream"][stage])
-        above = self._project.result(stage, key)
+        above = self._store.folder(stage, key)
         if not (above / "meta.json").is_file():
             raise AssayError(
                 f"{stage}/{key}, of which {folder.parent.name}/{folder.name} was made, is not there any more "

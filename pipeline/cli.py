@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from pipeline.errors import AssayError
 from pipeline.inspect_command import inspect
 from pipeline.mturk_commands import COMMANDS as MTURK_COMMANDS
 from pipeline.pair_commands import COMMANDS as PAIR_COMMANDS
+from pipeline.plan.bucket import VARIABLE
 from pipeline.plan.project import CODE, Project, find_project
+from pipeline.plan.store import Store
 from pipeline.rater_commands import COMMANDS as RATER_COMMANDS
 from pipeline.report_command import report
 from pipeline.sync_command import sync
@@ -137,22 +140,34 @@ def clean(unreachable: bool, intermediate: bool, yes: bool, overrides: tuple[str
         remove(project, found)
     done = "deleted" if yes else "(dry run: --yes deletes them)"
     click.echo(f"{len(found.results)} results, {total:.1f} MB {done}")
+    if bucket := os.environ.get(VARIABLE):
+        click.echo(f"these are copies in {project.results}; nothing in {bucket} is deleted (docs/cluster.md)")
 
 
 @cli.command()
 def verify() -> None:
-    """Hash every file of every result; exit code 1 where one is damaged (it is moved aside)."""
-    from pipeline.plan.store import Store
+    """Hash every file of every result in results/; exit code 1 where one is damaged (it is moved aside).
+
+    Of results in a bucket the sizes are compared; the contents are hashed when a run fetches them.
+    """
+    from pipeline.plan.shared import open_store
 
     project = find_project(Path.cwd())
-    store = Store(project)
-    results = list(store.all())
+    here, everywhere = Store(project), open_store(project)
+    damaged = _verify(here, list(here.all()), "checked")
+    if far := everywhere.shared():
+        damaged += _verify(everywhere, far, f"of {everywhere.home} checked by their sizes")
+    sys.exit(1 if damaged else 0)
+
+
+def _verify(store: Store, results: Sequence[tuple[str, str]], how: str) -> int:
+    """Move damaged results aside and say so; return how many there were."""
     damaged = {(s, k): damage for s, k in results if (damage := store.damage(s, k, thorough=True))}
     for (stage, key), damage in damaged.items():
-        moved = store.quarantine(stage, key).relative_to(project.root)
+        moved = store.quarantine(stage, key)
         click.echo(f"damaged: {stage}/{key}: {damage}; moved to {moved}; the next run rebuilds it")
-    click.echo(f"{len(results)} results checked, {len(damaged)} damaged")
-    sys.exit(1 if damaged else 0)
+    click.echo(f"{len(results)} results {how}, {len(damaged)} damaged")
+    return len(damaged)
 
 
 @cli.command()

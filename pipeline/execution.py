@@ -32,7 +32,9 @@ from pipeline.plan.keys import AWAITED, Job, installed_version
 from pipeline.plan.memory import Memory
 from pipeline.plan.project import Project, find_project
 from pipeline.plan.resources import device_of
-from pipeline.plan.store import QUARANTINE, Store, hidden_name
+from pipeline.plan.shared import open_store
+from pipeline.plan.state import JobId
+from pipeline.plan.store import Store, hidden_name
 from pipeline.progress import reported_to
 
 Config = dict[str, Any]
@@ -78,7 +80,7 @@ def _passes(batch: Batch) -> list[list[Job]]:
 
 def _apart(project: Project, jobs: Sequence[Job]) -> list[list[Job]]:
     """Part jobs whose pass failed: those without all their inputs from the others, else each from each."""
-    store = Store(project)
+    store = open_store(project)
     ready = [job for job in jobs if all(store.exists(stage, key) for stage, key in job.upstream)]
     lacking = [[job] for job in jobs if job not in ready]
     return [ready, *lacking] if ready and lacking else [[job] for job in jobs]
@@ -104,9 +106,11 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
     with closing(Memory(project.memory)) as memory:
         _check_unchanged(memory, jobs)
         _check_files(memory, jobs[0])
-        jobs, consumed = _not_made(project, jobs, _check_inputs(project, Store(project), jobs))
+        store = open_store(project)
+        jobs, consumed = _not_made(store, jobs, _consumed(store, jobs))
         if not jobs:
             return
+        _check_inputs(store, jobs)
         folders = [_temporary(project, job) for job in jobs]
         try:
             started, clock = time.time(), time.perf_counter()
@@ -117,6 +121,7 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
             for job, folder, note, each in zip(jobs, folders, notes, consumed, strict=True):
                 write_meta(project, job, folder, each, note, facts)
                 publish(project, job, folder)
+                store.upload(job.stage, job.key)
             for partial in partials:
                 shutil.rmtree(partial, ignore_errors=True)
         finally:
@@ -125,15 +130,16 @@ def _run_jobs(project: Project, jobs: Sequence[Job]) -> None:
 
 
 def _not_made(
-    project: Project, jobs: Sequence[Job], consumed: Sequence[Consumed]
+    store: Store, jobs: Sequence[Job], consumed: Sequence[Consumed]
 ) -> tuple[list[Job], list[Consumed]]:
     """Return the jobs, and what they consume, whose results nobody else has made since the plan.
 
-    That is an earlier attempt at the batch, or a job that a killed run left on a cluster.
+    That is an earlier attempt at the batch, a job that a killed run left on a cluster, or another machine.
     """
-    store = Store(project)
     left = [(job, each) for job, each in zip(jobs, consumed, strict=True) if not _is_made(store, job, each)]
-    return [job for job, _ in left], [each for _, each in left]
+    lacking = [job for job, _ in left]
+    store.share((job.stage, job.key) for job in jobs if job not in lacking)  # its upload may have failed
+    return lacking, [each for _, each in left]
 
 
 def _is_made(store: Store, job: Job, consumed: Consumed) -> bool:
@@ -182,23 +188,30 @@ def _check_files(memory: Memory, job: Job) -> None:
             raise AssayError(f"{key}: {path} changed since planning; run the same command again")
 
 
-def _check_inputs(project: Project, store: Store, jobs: Sequence[Job]) -> list[Consumed]:
-    """Hash every input file of the jobs before use; a damaged result is moved aside and must be rebuilt."""
-    consumed: Consumed = {}
-    for stage, key in dict.fromkeys(upstream for job in jobs for upstream in job.upstream):
+def _consumed(store: Store, jobs: Sequence[Job]) -> list[Consumed]:
+    """Return what each job consumes, as its inputs' metas say; AssayError where an input is not there."""
+    found: Consumed = {}
+    for stage, key in _upstream(jobs):
         if not store.exists(stage, key):
             raise AssayError(f"{PASSED_OVER}: its input {stage}/{key} is not there")
-        if damage := store.damage(stage, key, thorough=True):
+        outputs = (store.meta(stage, key) or {"outputs": {}})["outputs"]
+        found[f"{stage}/{key}"] = {name: facts["sha256"] for name, facts in outputs.items()}
+    names = ([f"{stage}/{key}" for stage, key in job.upstream] for job in jobs)
+    return [{name: found[name] for name in own} for own in names]
+
+
+def _check_inputs(store: Store, jobs: Sequence[Job]) -> None:
+    """Fetch and hash every input file of the jobs; a damaged result is moved aside and must be rebuilt."""
+    for stage, key in _upstream(jobs):
+        if damage := store.fetch(stage, key):
             moved = store.quarantine(stage, key)
             raise AssayError(
-                f"{stage}/{key} was damaged ({damage}); it is now in results/{QUARANTINE}/{moved.name}, "
-                f"and a run rebuilds it"
+                f"{stage}/{key} was damaged ({damage}); it is now in {moved}, and a run rebuilds it"
             )
-        meta = store.meta(stage, key)
-        assert meta is not None
-        consumed[f"{stage}/{key}"] = {name: facts["sha256"] for name, facts in meta["outputs"].items()}
-    names = ([f"{stage}/{key}" for stage, key in job.upstream] for job in jobs)
-    return [{name: consumed[name] for name in own} for own in names]
+
+
+def _upstream(jobs: Sequence[Job]) -> list[JobId]:
+    return list(dict.fromkeys(upstream for job in jobs for upstream in job.upstream))
 
 
 def stage_config(job: Job) -> Config:

@@ -18,7 +18,7 @@ from pipeline.files import canonical, read_json
 from pipeline.inspect_files import ResultFiles
 from pipeline.lineages import Lineages, Settings
 from pipeline.plan.project import Project
-from pipeline.plan.store import Store
+from pipeline.plan.shared import open_store
 from pipeline.printing import find_result
 from pipeline.run_roots import root_of_run
 from pipeline.stages.split_rows import rows_of_split
@@ -57,7 +57,7 @@ class UnitsResult:
     """
 
     def __init__(self, project: Project, key: str, root: Path | None = None) -> None:
-        self._project, self._store, self._root = project, Store(project), root
+        self._project, self._store, self._root = project, open_store(project), root
         self._lineages, self._files = Lineages(self._store), ResultFiles(project, self._store)
         self._asked = self._lineages.of(*self._named(key))
         self.key = self._asked.get("units") or self._units_of_study(key)
@@ -188,7 +188,7 @@ class UnitsResult:
         if meta is None or not self._is_own(lineage):
             return None
         extra = {name: above for name, above in lineage.items() if self._own.get(name) != above}
-        folder = self._project.result(stage, key)
+        folder = self._store.folder(stage, key)
         return Made(key, folder, lineage, self._told(extra), float(meta["started"]))
 
     def _told(self, lineage: dict[str, str]) -> Settings:
@@ -221,7 +221,7 @@ class UnitsResult:
         ]
         metas = {key: meta for key in others if (meta := self._store.meta("splits", key))}
         newest = max(metas, key=lambda key: (float(metas[key]["started"]), key), default=None)
-        return self._project.result("splits", newest) if newest else None
+        return self._store.folder("splits", newest) if newest else None
 
     @property
     def _images_key(self) -> str:
@@ -242,13 +242,12 @@ class UnitsResult:
         if len(fits) == 1:
             return fits[0]
         hint = did_you_mean(name, dict.fromkeys(found[: max(len(name), 6)] for _, found in known))
-        if hint and not any(self._project.results.glob(f"*/{name}*/meta.json")):
+        if hint and not any(full.startswith(name) for _, full in known):
             raise AssayError(
-                f"no result {key!r} in {self._project.results}{hint}; the columns units_key, "
+                f"no result {key!r} in {self._store.home}{hint}; the columns units_key, "
                 "explanations_key and scoring_key of a sweep's points.csv list the keys"
             )
-        folder = find_result(self._project, key)
-        return folder.parent.name, folder.name
+        return find_result(self._store, key)
 
     def _units_of_study(self, key: str) -> str:
         """Return the newest units result of the layer that a study's scores are about."""
@@ -276,7 +275,7 @@ class UnitsResult:
         return max(found, key=lambda units: (found[units], units))
 
     def _there(self, stage: str, key: str) -> Path:
-        folder = self._project.result(stage, key)
+        folder = self._store.folder(stage, key)
         if not (folder / "meta.json").is_file():
             if stage == "units":
                 raise AssayError(
@@ -290,4 +289,4 @@ class UnitsResult:
         return folder
 
     def _result(self, lineage: dict[str, str], stage: str) -> Path:
-        return self._project.result(stage, lineage[stage])
+        return self._store.folder(stage, lineage[stage])

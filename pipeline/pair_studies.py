@@ -48,7 +48,7 @@ def probed_point(prepared: Prepared) -> tuple[PlannedPoint, Path]:
             "give a sweep of track=sae, and choose its model and layer"
         )
     ((key, point),) = points.items()
-    folder = prepared.project.result("probe", key)
+    folder = prepared.store.folder("probe", key)
     if not (folder / "meta.json").is_file():
         raise AssayError(f"probe/{key} is not there yet: run the sweep first")
     return point, folder
@@ -57,7 +57,7 @@ def probed_point(prepared: Prepared) -> tuple[PlannedPoint, Path]:
 def check_pairs(root: Path, prepared: Prepared, odds: float = 2.0) -> pd.DataFrame:
     """Write the verdicts of a sweep's probe into `root`/pairs.csv; return them with what was left out."""
     point, folder = probed_point(prepared)
-    labels = prepared.project.result("labels", point.keys["labels"])
+    labels = prepared.store.folder("labels", point.keys["labels"])
     attributes = read_table(labels / "attributes.parquet")["name"].tolist()
     return check_with(root, load_probe(folder / WEIGHTS), attributes, point.values, odds)
 

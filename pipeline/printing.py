@@ -13,6 +13,7 @@ from rich.table import Table
 from pipeline.errors import AssayError
 from pipeline.plan.accepted import Accepted
 from pipeline.plan.project import Project
+from pipeline.plan.shared import open_store
 from pipeline.plan.stages import STAGES
 from pipeline.plan.store import Store
 from pipeline.plan.workflow import Prepared
@@ -73,12 +74,13 @@ def _print_reasons(console: Console, prepared: Prepared) -> None:
 
 def print_result(project: Project, key: str) -> None:
     """Print what a result is, from what it came, and what it holds."""
-    folder = find_result(project, key)
-    meta = Store(project).meta(folder.parent.name, folder.name)
+    store = open_store(project)
+    stage, name = find_result(store, key)
+    meta, where = store.meta(stage, name), store.where(stage, name)
     if meta is None:
-        raise AssayError(f"{folder}/meta.json cannot be read: assay verify moves the result aside")
+        raise AssayError(f"{where}/meta.json cannot be read: assay verify moves the result aside")
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{meta['stage']}/{meta['key']}[/bold]  {folder}")
+    console.print(f"[bold]{stage}/{name}[/bold]  {where}")
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(meta["started"]))
     peak = meta["peak_memory_bytes"] / 1e6
     machine = f"{meta['machine']}, Python {meta['python']}"
@@ -113,16 +115,15 @@ def _sections(meta: dict[str, Any]) -> list[tuple[str, list[str]]]:
     return sections
 
 
-def find_result(project: Project, key: str) -> Path:
-    """Return the folder of the one result whose key starts with `key`; AssayError otherwise."""
+def find_result(store: Store, key: str) -> tuple[str, str]:
+    """Return (stage, key) of the one result whose key starts with `key`; AssayError otherwise."""
     name = key.rsplit("/", 1)[-1]
     if not re.fullmatch("k[0-9a-f]{1,12}", name):
         raise AssayError(f"{key!r} is no key: a key is k and 12 hex digits, or their beginning")
-    found = [p for p in sorted(project.results.glob(f"*/{name}*")) if (p / "meta.json").is_file()]
+    found = [(stage, full) for stage, full in store.all() if full.startswith(name)]
+    found = [each for each in found if store.has_meta(*each)]
     if not found:
-        raise AssayError(f"no result {key!r} in {project.results}: points.csv of a sweep lists the keys")
+        raise AssayError(f"no result {key!r} in {store.home}: points.csv of a sweep lists the keys")
     if len(found) > 1:
-        raise AssayError(
-            f"{key!r} fits {len(found)} results: {', '.join(p.parent.name + '/' + p.name for p in found[:5])}"
-        )
+        raise AssayError(f"{key!r} fits {len(found)} results: {', '.join(map('/'.join, found[:5]))}")
     return found[0]

@@ -29,7 +29,7 @@ def report(overrides: tuple[str, ...], open_it: bool) -> None:
         )
     if prepared.status.to_run and (code := run_sweep(project, read_sweep(overrides), None, False, "default")):
         raise SystemExit(code)
-    page = project.result("report", prepared.build.sweep_keys["report"]) / "report.html"
+    page = prepared.store.folder("report", prepared.build.sweep_keys["report"]) / "report.html"
     click.echo(page)
     if open_it:
         click.launch(page.as_uri())

@@ -18,7 +18,7 @@ from pipeline.plan.batches import Plan
 from pipeline.plan.project import Project
 from pipeline.plan.store import Store
 from pipeline.plan.sweep import Sweep
-from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, sweep_record
+from pipeline.plan.workflow import Prepared, failures, hand_over, prepare, publish_sweep, share, sweep_record
 from pipeline.printing import how_to_give, print_plan
 from pipeline.profiles import Way, read_way
 from pipeline.progress import read_progress
@@ -164,6 +164,7 @@ def _is_own(failure: Mapping[str, str]) -> bool:
 
 def _report(prepared: Prepared) -> int:
     console = Console(highlight=False, soft_wrap=True)
+    share(prepared)
     folder = publish_sweep(prepared.project, sweep_record(prepared.build))
     for path in dict.fromkeys(prepared.status.waiting_for.values()):
         console.print(f"waiting for the ratings of people: {how_to_give(path)}")

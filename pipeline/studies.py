@@ -145,7 +145,7 @@ def _parts(prepared: Prepared) -> dict[str, tuple[PlannedPoint, Path]]:
                 f"the point {' '.join(point.overrides)} draws no images: freeze a sweep with scoring=crowd "
                 "and crowd=simulated"
             )
-        here = prepared.project.result("sampling", keys["sampling"])
+        here = prepared.store.folder("sampling", keys["sampling"])
         if part in parts and parts[part][1] != here:
             raise AssayError(
                 f"two points of the sweep are the part {part} of the study; freeze them as two studies"
@@ -157,7 +157,7 @@ def _parts(prepared: Prepared) -> dict[str, tuple[PlannedPoint, Path]]:
 
 
 def _images(prepared: Prepared, point: PlannedPoint) -> pd.DataFrame:
-    folder = prepared.project.result("images", point.keys["images"])
+    folder = prepared.store.folder("images", point.keys["images"])
     table = pd.read_parquet(
         folder / "images.parquet", columns=["image_id", "checksum", "source", "path", "member"]
     )

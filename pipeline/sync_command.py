@@ -85,16 +85,17 @@ def tracked_sweep(project: Project, name: str) -> TrackedSweep | None:
 
     Raises AssayError where the result is gone or damaged.
     """
-    from pipeline.plan.store import Store
+    from pipeline.plan.shared import open_store
 
     path = project.results / "sweeps" / name / "latest" / "points.csv"
     key = next(read_points(path), {}).get("tracking_key")
     if not key:
         return None
-    store, folder = Store(project), project.result("tracking", key)
-    damage = store.damage("tracking", key, thorough=True) if store.exists("tracking", key) else "not there"
+    store = open_store(project)
+    damage = store.fetch("tracking", key) if store.exists("tracking", key) else "not there"
     if damage:
         raise AssayError(f"results/tracking/{key}: {damage}; `assay run sweep={name}` makes it again")
+    folder = store.folder("tracking", key)
     return TrackedSweep(name, folder, read_json(folder / "runs.json"))
 
 

@@ -8,8 +8,8 @@ from pipeline.errors import AssayError
 from pipeline.plan.accepted import Acceptance, Accepted
 from pipeline.plan.fingerprint import Fingerprints, source
 from pipeline.plan.project import Project
+from pipeline.plan.shared import open_store
 from pipeline.plan.stages import STAGES
-from pipeline.plan.store import Store
 
 FIELDS = {"code": "code", "library": "libraries"}
 
@@ -53,7 +53,7 @@ def _require_stage(stage: str) -> None:
 
 def _newest(project: Project, stage: str, field: str) -> dict[str, str]:
     """Return each component's version in the newest result that names it."""
-    store = Store(project)
+    store = open_store(project)
     metas: list[Mapping[str, Any]] = [m for key in store.keys(stage) if (m := store.meta(stage, key))]
     newest: dict[str, str] = {}
     for meta in sorted(metas, key=lambda m: m["started"]):

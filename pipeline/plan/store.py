@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,10 @@ class Store:
         meta = _read_meta(f"{folder}/meta.json")
         return meta, _damage(folder, meta)
 
+    def has_meta(self, stage: str, key: str) -> bool:
+        """Say whether a result's meta.json is there, readable or not."""
+        return (self._project.result(stage, key) / "meta.json").is_file()
+
     def damage(self, stage: str, key: str, *, thorough: bool = False) -> str | None:
         """Say what is wrong with a result that is there, None where nothing is.
 
@@ -77,8 +81,42 @@ class Store:
         """
         return _damage(str(self._project.result(stage, key)), self.meta(stage, key), thorough=thorough)
 
-    def quarantine(self, stage: str, key: str) -> Path:
-        """Move a damaged result aside, so that it is rebuilt and nothing is lost."""
+    def survey(self, jobs: Iterable[tuple[str, str]]) -> None:
+        """Prepare to judge some results: where they are far away, learn of them together."""
+
+    def fetch(self, stage: str, key: str) -> str | None:
+        """Have a result's files in results/, hashed; return what is wrong, None where nothing is."""
+        return self.damage(stage, key, thorough=True)
+
+    def folder(self, stage: str, key: str) -> Path:
+        """Return the folder of a result, with its files where there are any."""
+        return self._project.result(stage, key)
+
+    def where(self, stage: str, key: str) -> str:
+        """Return the address of a result for people."""
+        return str(self._project.result(stage, key))
+
+    @property
+    def home(self) -> str:
+        """Where the results are, for people."""
+        return str(self._project.results)
+
+    def share(self, jobs: Iterable[tuple[str, str]]) -> int:
+        """Put results where other machines find them; return how many."""
+        return 0
+
+    def shared(self) -> Sequence[tuple[str, str]]:
+        """Return the results that other machines find."""
+        return ()
+
+    def upload(self, stage: str, key: str) -> None:
+        """Put a result that was just made where other machines find it."""
+
+    def require_writable(self) -> None:
+        """Raise AssayError where results cannot be put where other machines find them."""
+
+    def quarantine(self, stage: str, key: str) -> str:
+        """Move a damaged result aside, so that it is rebuilt and nothing is lost; return where it is."""
         target = (
             self._project.results
             / QUARANTINE
@@ -87,7 +125,7 @@ class Store:
         target.parent.mkdir(parents=True, exist_ok=True)
         self._project.result(stage, key).rename(target)
         self.forget(stage, key)
-        return target
+        return str(target.relative_to(self._project.root))
 
     def remove(self, stage: str, key: str) -> None:
         """Delete a result: first out of sight by a rename, then the files."""
@@ -168,8 +206,16 @@ def _is_result(entry: "os.DirEntry[str]") -> bool:
 
 def _read_meta(path: str) -> dict[str, Any] | None:
     try:
-        meta = json.loads(_content(path))
-    except (OSError, ValueError):
+        return parse_meta(_content(path))
+    except OSError:
+        return None
+
+
+def parse_meta(text: bytes) -> dict[str, Any] | None:
+    """Return what a meta.json says, None where it has not the form of one."""
+    try:
+        meta = json.loads(text)
+    except ValueError:
         return None
     return meta if _is_meta(meta) else None
 

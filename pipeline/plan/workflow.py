@@ -18,6 +18,7 @@ from pipeline.plan.points import EXPLAINER, Build, PlannedPoint, build_points
 from pipeline.plan.points_table import POINTS, write_points
 from pipeline.plan.project import Project, find_project
 from pipeline.plan.resources import write_requests
+from pipeline.plan.shared import open_store
 from pipeline.plan.stages import SWEEP_ENDS
 from pipeline.plan.state import Status, assess
 from pipeline.plan.store import Store
@@ -42,9 +43,10 @@ def prepare(project: Project, sweep: Sweep) -> Prepared:
     if not sweep.points:
         raise AssayError(f"sweep={sweep.name} has no points")
     accepted = Accepted(project.accepted)
-    store = Store(project)
+    store = open_store(project)
     with no_collection(), closing(Memory(project.memory)) as memory:
         build = build_points(project, sweep, memory, accepted)
+        store.survey(build.jobs)
         return Prepared(project, build, store, assess(build, store, accepted))
 
 
@@ -60,12 +62,22 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def share(prepared: Prepared) -> None:
+    """Put what is here alone, and fresh, where other machines find it: into the bucket, if there is one."""
+    fresh = [job for job, state in prepared.status.states.items() if state == "fresh"]
+    if shared := prepared.store.share(fresh):
+        print(f"{shared} results that were here alone are now in {prepared.store.home}")
+
+
 def hand_over(prepared: Prepared, dry_run: bool = False) -> Plan:
     """Write the plan file of what must run; but for a dry run, move damaged results aside before."""
+    if not dry_run:
+        prepared.store.require_writable()
+        share(prepared)
     damaged = {} if dry_run else prepared.status.damaged
     for (stage, key), damage in damaged.items():
         moved = prepared.store.quarantine(stage, key)
-        print(f"damaged: {stage}/{key}: {damage}; moved to {moved.relative_to(prepared.project.root)}")
+        print(f"damaged: {stage}/{key}: {damage}; moved to {moved}")
     _forget_old_plans(prepared.project)
     plan = write_plan(prepared.project, prepared.build, prepared.status.to_run)
     write_compact(plan.folder / "sweep.json", sweep_record(prepared.build))
@@ -140,14 +152,14 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
     Returns the folder, None where the comparison is not there yet (raters are awaited, or a stage failed).
     """
     key = record["sweep_keys"][record["shown"]]
-    source = project.result(record["shown"], key)
-    if not source.is_dir():
+    store = open_store(project)
+    if not store.exists(record["shown"], key):
         return None
     home = project.results / "sweeps" / str(record["name"])
     target = home / str(key)
     target.mkdir(parents=True, exist_ok=True)
-    pages = [path for path in _written(project, "report", record["sweep_keys"]["report"]) if _is_page(path)]
-    for path in [*_written(project, record["shown"], key), *pages]:
+    pages = [path for path in _written(store, "report", record["sweep_keys"]["report"]) if _is_page(path)]
+    for path in [*_written(store, record["shown"], key), *pages]:
         if path.suffix in (".csv", ".txt", ".png", ".svg", ".html"):
             with replacing(target / path.name) as temporary:
                 shutil.copyfile(path, temporary)
@@ -156,10 +168,9 @@ def publish_sweep(project: Project, record: Mapping[str, Any]) -> Path | None:
     return target
 
 
-def _written(project: Project, stage: str, key: str) -> list[Path]:
+def _written(store: Store, stage: str, key: str) -> list[Path]:
     """Return the files that a stage wrote; what else lies in its folder is not published."""
-    meta = Store(project).meta(stage, key)
-    folder = project.result(stage, key)
+    folder, meta = store.folder(stage, key), store.meta(stage, key)
     return (
         [path for name in sorted(meta["outputs"]) if (path := folder / name).parent == folder] if meta else []
     )

@@ -3,9 +3,12 @@
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
+from local_s3 import new_bucket, serving
 from workflow_project import TinyProject, copy_project, fill
 
 
@@ -40,3 +43,30 @@ def copy(built: TinyProject, tmp_path: Path) -> TinyProject:
 def fresh(tmp_path: Path) -> TinyProject:
     """A project without results."""
     return TinyProject(fill(copy_project(tmp_path / "assay")))
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """An S3 server on loopback; its address."""
+    with serving() as address:
+        yield address
+
+
+@pytest.fixture
+def environment(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tells a process where S3 is and who asks."""
+    new_bucket(monkeypatch, s3_server)
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a new bucket's prefix, where results go from now on."""
+    return new_bucket(monkeypatch, s3_server)
+
+
+@pytest.fixture
+def strict_server(s3_server: str) -> Iterator[None]:
+    """The server, now refusing whom it does not know."""
+    httpx.post(f"{s3_server}/moto-api/reset-auth", content=b"0")
+    yield
+    httpx.post(f"{s3_server}/moto-api/reset-auth", content=b"inf")
