@@ -108,8 +108,8 @@ def test_a_sweep_with_no_probe_or_two_is_refused() -> None:
         return SimpleNamespace(keys={"probe": key}, values={"model": {"arch": "a"}, "layer": layer})
 
     def prepared(*points: Any) -> Any:
-        project = SimpleNamespace(result=lambda stage, key: Path("/none") / stage / key)
-        return SimpleNamespace(build=SimpleNamespace(points=points), project=project)
+        store = SimpleNamespace(folder=lambda stage, key: Path("/none") / stage / key)
+        return SimpleNamespace(build=SimpleNamespace(points=points), store=store)
 
     with pytest.raises(AssayError, match="has 0 probes"):
         probed_point(prepared(SimpleNamespace(keys={}, values={})))

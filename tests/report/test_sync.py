@@ -78,9 +78,7 @@ def log(project: Project, points: list[PointRecord], about: SweepRecord) -> None
         path.relative_to(hidden).as_posix(): {"sha256": sha256(path), "size": path.stat().st_size}
         for path in files
     }
-    write_json(
-        hidden / "meta.json", dict.fromkeys(META, "") | {"notes": [], "inputs": {}, "outputs": outputs}
-    )
+    write_json(hidden / "meta.json", {name: {} for name in META} | {"notes": [], "outputs": outputs})
     shutil.rmtree(target, ignore_errors=True)
     hidden.rename(target)
 

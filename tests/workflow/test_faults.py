@@ -20,6 +20,11 @@ def undisturbed(built: TinyProject) -> dict[str, dict[str, bytes]]:
     return {sweep: built.tables(sweep) for sweep in ("tiny", "light")}
 
 
+def hear_ctrl_c() -> None:
+    """A shell's background job ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(project: TinyProject, sweep: str, stderr: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         project.command("run", f"sweep={sweep}"),
@@ -27,6 +32,7 @@ def start(project: TinyProject, sweep: str, stderr: int = subprocess.DEVNULL) ->
         env=project.environment,
         stdout=subprocess.DEVNULL,
         stderr=stderr,
+        preexec_fn=hear_ctrl_c,
         start_new_session=True,
     )
 
