@@ -78,22 +78,22 @@ def test_a_changed_setting_reruns_on_another_machine_what_it_reruns_on_this_one(
 
 
 def test_another_machine_runs_nothing_and_fetches_what_it_publishes(
-    built: TinyProject, copy: TinyProject, other: TinyProject, bucket: str
+    built: TinyProject, full: tuple[str, TinyProject], other: TinyProject
 ) -> None:
-    assert f"are now in {bucket}" in copy.run_here("run", "sweep=light")
-    assert "are now in" not in copy.run_here("run", "sweep=light")
-    assert "all 4 points are there" in other.run_here("run", "sweep=light")
+    bucket = full[0]
+    printed = other.run_here("run", "sweep=tiny")
+    assert "all 8 points are there" in printed
+    assert "are now in" not in printed
     assert not started_snakemake(other)
     assert stages(other) == PUBLISHED
-    assert other.tables("light") == built.tables("light")
+    assert other.tables() == built.tables()
     key = objects(bucket, "scoring.csv")[0].split("/")[1]
     assert f"{bucket}/scoring/{key}" in other.run_here("show", key)
-    assert Path(other.run_here("report", "sweep=light").strip()).is_file()
+    assert Path(other.run_here("report", "sweep=tiny").strip()).is_file()
     assert "checked by their sizes, 0 damaged" in other.run_here("verify")
-    printed = other.run_here("clean", "--intermediate", "sweep=light")
-    assert f"nothing in {bucket} is deleted" in printed
 
 
+@pytest.mark.long
 def test_what_another_machine_makes_is_there_for_the_first(
     copy: TinyProject, other: TinyProject, bucket: str
 ) -> None:
@@ -102,6 +102,7 @@ def test_what_another_machine_makes_is_there_for_the_first(
     assert "all 4 points are there" in other.run_here("run", "sweep=light", changed)
     assert stages(other) >= {"scoring", "comparison", "report"}
     assert copy.to_run(changed, sweep="light") == {}
+    assert f"nothing in {bucket} is deleted" in other.run_here("clean", "--intermediate", "sweep=light")
     secret = b"guarded-secret"
     for project in (copy, other):
         files = [path for path in (project.root / "results").rglob("*") if path.is_file()]
