@@ -39,7 +39,8 @@ VARIED = ("explainer", "sampler", "aggregation", "estimator", "sae", "matching",
 """Groups that are drawn at random where composing many choices is timed."""
 SAMPLE = 20
 """Points that plain Hydra composes; its time for all of them is extrapolated."""
-LARGEST_PEER = 1000
+LARGEST_PEER = 100
+"""Points up to which DVC is timed: the `dvc repro` that must come before takes many minutes for 1,000."""
 NOOP = {1000: 2.0, 20_000: 20.0}
 COMPOSE = {1000: 2.0}
 MEMORY_MB = 500
