@@ -36,7 +36,17 @@ def mistake(overrides):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", sweep_names(CONF))
+IN_SECONDS = {"demo", "vlm_demo"}
+"""Sweeps that Hydra composes plainly in a few seconds; the others are long tests."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in IN_SECONDS else pytest.param(name, marks=pytest.mark.long)
+        for name in sweep_names(CONF)
+    ],
+)
 def test_points_of_a_shipped_sweep_equal_plain_compose(composer, name):
     points = expand_sweep(CONF, name, []).points
     # A prime step, so that every key of a large grid varies in the sample.

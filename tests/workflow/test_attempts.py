@@ -7,6 +7,7 @@ import subprocess
 import time
 from unittest import mock
 
+import pytest
 from workflow_project import TinyProject
 
 from pipeline.execution import run_batch
@@ -52,6 +53,7 @@ def test_a_failure_of_an_earlier_attempt_is_forgotten_once_a_later_one_succeeds(
     assert failures(plan) == []
 
 
+@pytest.mark.long
 def test_a_run_waits_for_the_snakemake_of_one_that_was_killed(copy: TinyProject) -> None:
     shutil.rmtree(copy.root / "results" / "activations")
     shutil.rmtree(copy.root / "results" / ".plans")

@@ -53,6 +53,7 @@ def test_one_unknown_layer_stops_no_other(copy: TinyProject) -> None:
     assert counts["scoring"]["fresh"] == 2
 
 
+@pytest.mark.long
 def test_a_project_path_with_a_space_works(fresh: TinyProject, tmp_path) -> None:
     moved = tmp_path / "my project"
     shutil.move(fresh.root, moved)
