@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-TOLERANCES = {"float32": 1e-4, "tf32": 1e-2, "bfloat16": 5e-2, "float16": 1e-2}
+TOLERANCES = {"float32": 1e-4, "tf32": 2e-2, "bfloat16": 0.15, "float16": 2e-2}
 """The largest deviation allowed from float32 on a CPU, as a share of what `Deviation.scale` says.
 
-float32 has 24 bits, tf32 and float16 have 11 and bfloat16 has 8: about the square root of a network's depth
-times the rounding of one operation, with room.
+float32 has 24 bits, tf32 and float16 have 11, bfloat16 has 8. The largest of many thousand numbers of a deep
+network decides: EfficientNet-Lite0 in bfloat16 comes to 0.08, small networks to 0.005.
 """
+MEDIAN = 0.2
+"""The share of the tolerance that the median deviation may take."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,10 @@ class Deviation:
 
     def within(self, precision: str) -> bool:
         """Say whether the deviation is one that the precision explains."""
-        return bool(np.isfinite(self.relative)) and self.relative <= TOLERANCES[precision]
+        if not np.isfinite(self.relative):
+            return False
+        allowed = TOLERANCES[precision]
+        return self.relative <= allowed and self.median <= MEDIAN * allowed * self.scale
 
 
 def deviation(found: ArrayLike, expected: ArrayLike) -> Deviation:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from pipeline.models.agreement import TOLERANCES, deviation
+from pipeline.models.agreement import Deviation, deviation
 from pipeline.models.capture import capture
 from pipeline.models.device import inference
 from pipeline.models.timm import load
@@ -40,29 +40,30 @@ def pooled(arch: str, precision: str, layer: str, weights: dict[str, object]) ->
         return forward(pictures(model.input_size))[layer].numpy()
 
 
-@pytest.fixture(params=[*LAYERS, pytest.param(LITE0, marks=pytest.mark.long)])
-def both(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
-    """The activations (48, U) of a layer at float32 and at bfloat16."""
-    if request.param == LITE0:
-        return tuple(
-            pooled(LITE0, p, "blocks.6", PACKAGE | {"match": "order"}) for p in ("float32", "bfloat16")
-        )  # type: ignore[return-value]
-    layer, weights = LAYERS[request.param], {"source": "random", "seed": 0}
-    return pooled(request.param, "float32", layer, weights), pooled(request.param, "bfloat16", layer, weights)
+def agreeing(exact: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
+    """Return units' median correlation over images, and the mean share of their five top images in common."""
+    assert deviation(lower, exact).relative > 0
+    assert deviation(lower, exact).within("bfloat16"), deviation(lower, exact)
+    alive = np.flatnonzero(exact.std(axis=0) > 0.01 * exact.std(axis=0).max())
+    r = [np.corrcoef(exact[:, u], lower[:, u])[0, 1] for u in alive]
+    top = [len({*np.argsort(-exact[:, u])[:5]} & {*np.argsort(-lower[:, u])[:5]}) / 5 for u in alive]
+    return float(np.median(r)), float(np.mean(top))
 
 
-def test_activations_and_the_ranks_of_their_images_agree(both: tuple[np.ndarray, np.ndarray]) -> None:
-    exact, lower = both
-    found = deviation(lower, exact)
-    assert 0 < found.relative <= TOLERANCES["bfloat16"]
-    alive = exact.std(axis=0) > 0.01 * exact.std(axis=0).max()
-    r = [np.corrcoef(exact[:, u], lower[:, u])[0, 1] for u in np.flatnonzero(alive)]
-    assert np.median(r) > 0.99
-    top = [
-        len({*np.argsort(-exact[:, u])[:5]} & {*np.argsort(-lower[:, u])[:5]}) / 5
-        for u in np.flatnonzero(alive)
-    ]
-    assert np.mean(top) > 0.8
+@pytest.mark.parametrize("arch", LAYERS)
+def test_activations_and_the_ranks_of_their_images_agree(arch: str) -> None:
+    weights = {"source": "random", "seed": 0}
+    r, top = agreeing(*(pooled(arch, each, LAYERS[arch], weights) for each in ("float32", "bfloat16")))
+    assert r > 0.999
+    assert top > 0.95
+
+
+@pytest.mark.long
+def test_a_deep_trained_network_agrees_less_and_still_within_the_tolerance() -> None:
+    weights = PACKAGE | {"match": "order"}
+    r, top = agreeing(*(pooled(LITE0, each, "blocks.6", weights) for each in ("float32", "bfloat16")))
+    assert r > 0.98
+    assert top > 0.85
 
 
 def test_float32_agrees_with_itself_by_its_own_tolerance() -> None:
@@ -95,3 +96,10 @@ def test_deviations_are_of_one_shape_and_of_zeros_defined() -> None:
     assert deviation([0.0], [0.0]).within("float32")
     assert not deviation([1e-9], [0.0]).within("float32")
     assert not deviation([np.nan], [1.0]).within("bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("largest", "median", "within"), [(0.15, 0.03, True), (0.16, 0.0, False), (0.1, 0.04, False)]
+)
+def test_both_the_largest_and_the_median_deviation_count(largest: float, median: float, within: bool) -> None:
+    assert Deviation(10 * largest, 10 * median, 10.0).within("bfloat16") is within
