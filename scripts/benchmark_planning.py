@@ -155,6 +155,8 @@ def planning(arguments: argparse.Namespace) -> int:
     choices by Hydra (of 20 points, extrapolated); `assay plan` in an empty project; `assay run` where
     everything is there. CPU seconds of whole processes, Python's start and imports among them.
     """
+    from benchmark_record import record
+
     head = f"{'points':>7} {'compose':>8} {'choices':>8} {'Hydra':>8} {'cold plan':>10} {'MB':>5}"
     print(f"{head} {'no-op':>7} {'wall':>7} {'MB':>5}{'  DVC status' if arguments.dvc else ''}", flush=True)
     rows: list[tuple[int, Used, Used, Used, Used]] = []
@@ -169,6 +171,9 @@ def planning(arguments: argparse.Namespace) -> int:
             f"{cold.cpu:>10.2f} {cold.memory:>5.0f} {noop.cpu:>7.2f} {noop.wall:>7.2f} {noop.memory:>5.0f}"
         )
         print(f"{composed} {planned}{f'{peer.cpu:>12.2f}' if peer else ''}", flush=True)
+        status = peer.cpu if peer else math.nan
+        record(arguments.record, "composing", "points", n_points, chosen.cpu, hydra, "Hydra's compose")
+        record(arguments.record, "nothing to do", "points", n_points, noop.cpu, status, "dvc status")
     _print_growth(rows)
     missed = [line for row in rows for line in _missed(*row)]
     print("\n".join(missed) or "every target is met")
@@ -259,6 +264,8 @@ def dispatch(arguments: argparse.Namespace) -> int:
 
     Beside it: plain Snakemake with as many shell rules that touch a file. Planning and start count too.
     """
+    from benchmark_record import record
+
     print(
         f"{'results':>8} {'light, s each':>14} {'process, s each':>16} {'plain touch, s each':>20}",
         flush=True,
@@ -271,6 +278,7 @@ def dispatch(arguments: argparse.Namespace) -> int:
                 taken.append(run(n_jobs, Path(folder)))
         light, process, touch = (taken[-1] / n_jobs for taken in seconds)
         print(f"{n_jobs:>8} {light:>14.4f} {process:>16.4f} {touch:>20.4f}", flush=True)
+        record(arguments.record, "dispatch", "light results", n_jobs, seconds[0][-1], seconds[2][-1], "touch")
     if len(arguments.jobs) > 1:
         slopes = [np.polyfit(np.log(arguments.jobs), np.log(taken), 1)[0] for taken in seconds]
         print("growth: seconds ~ results^" + ", ^".join(f"{slope:.2f}" for slope in slopes))

@@ -398,12 +398,17 @@ function listen() {
   setInterval(() => !document.hidden && task && refresh(), HEARTBEAT_MS);
 }
 
+/** Marks of an earlier visit may have arrived as its window closed: say that they are safe. */
+function welcomeBack() {
+  if (task && task.marks.size && shelf.get(task.id)?.version === task.saved) say("Saved.");
+}
+
 /** Show where the rater stands; answers that were still on their way when the window closed go first. */
 function start() {
   listen();
   show(JSON.parse(byId("state").textContent), { moved: false });
   const entry = outbox.entry;
-  if (!entry) return;
+  if (!entry) return welcomeBack();
   if (task?.id === entry.assignment) {
     task.marks = new Set(entry.marks);
     showMarks();
