@@ -26,10 +26,10 @@ from pipeline.stages.probe import WEIGHTS
 from pipeline.stages.tables import read_table
 from pipeline.study.frozen import FrozenStudy, read_text_table, require_study_name
 from pipeline.study.settings import StudySettings
+from pipeline.study.tasks import EDITS
 from pipeline.study.writing import Drawn, write_study
 
 QUESTIONS = "questions.csv"
-PART = "pairs"
 
 
 def probed_point(prepared: Prepared) -> tuple[PlannedPoint, Path]:
@@ -147,7 +147,7 @@ def _drawn(asked: pd.DataFrame, found: PairSet, root: Path) -> Drawn:
     n_images = inputs.groupby("attribute")["image_id"].transform("size")
     draws = inputs.drop(columns="attribute").assign(
         draw=inputs.groupby("attribute").cumcount(),
-        method=PART,
+        method=EDITS,
         unit=unit,
         activation=0.0,
         probability=0.5,
@@ -157,14 +157,14 @@ def _drawn(asked: pd.DataFrame, found: PairSet, root: Path) -> Drawn:
         stratum=0,
         inclusion=1.0,
         flags="",
-        part=PART,
+        part=EDITS,
     )
     manifest = found.manifest.table
     images = manifest[["image_id", "checksum", "source", "path", "member"]].assign(
         root=str(root), held=str(root), synset=""
     )
     facts = {
-        PART: {"pairs": str(root), "sheet": sha256(root / SHEET), "n_images": len(images), "split": "all"}
+        EDITS: {"pairs": str(root), "sheet": sha256(root / SHEET), "n_images": len(images), "split": "all"}
     }
     checks = pd.DataFrame(columns=["image_id", "description", "answer"], dtype=str)
     return Drawn(draws, pd.DataFrame(columns=["part", "unit"]), pd.DataFrame(), facts, images, checks)

@@ -102,9 +102,12 @@ def cost(name: str, plan: bool, width: float | None) -> None:
     """
     from pipeline.report.cost_text import cost_text
     from pipeline.report.plan_text import plan_text
+    from pipeline.study.tasks import EDITS
 
     frozen = open_named(name)
     if plan or width is not None:
+        if (frozen.draws["part"] == EDITS).all():
+            raise AssayError(f"{name} asks about edited images: it has no scores to plan; leave out --plan")
         click.echo(plan_text(frozen.draws, _ratings_of(frozen), frozen.settings, width), nl=False)
         return
     click.echo(cost_text(frozen.draws, frozen.inputs, len(frozen.tasks), frozen.settings))

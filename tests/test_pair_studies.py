@@ -1,6 +1,7 @@
 """Pairs that a classifier and people have checked."""
 
 import csv
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from pipeline.pair_commands import pairs as command
 from pipeline.pair_studies import ask_people, check_with, judge_pairs, probed_point
 from pipeline.pairs.edited import pairs
 from pipeline.pairs.editing import make_pairs
+from pipeline.rater_commands import cost
 from pipeline.study.frozen import FrozenStudy, require_as_frozen
 from pipeline.study.settings import StudySettings
 
@@ -161,6 +163,22 @@ def test_people_accept_the_edits_that_worked_and_the_source_uses_those(
     found = pairs(tmp_path, attributes=list(COLOURS), root=root)
     assert found.table["pair_id"].tolist() == ["p0", "p1", "p3"]
     assert found.skipped["reason"].tolist() == ["not accepted"]
+
+
+def test_the_cost_is_told_by_raters_and_no_error_of_a_score_that_does_not_exist(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(root, tmp_path / "studies")
+    (tmp_path / "Snakefile").touch()
+    (tmp_path / "conf").mkdir()
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(cost, ["--study", "check"])
+    assert said.exit_code == 0, said.output
+    assert "3 attributes of edited images" in said.output
+    assert re.search(r"^\* +3 +\$", said.output, re.MULTILINE)
+    assert "error" not in said.output
+    refused = CliRunner().invoke(cost, ["--study", "check", "--plan"])
+    assert "asks about edited images" in str(refused.exception)
 
 
 def test_pairs_that_people_did_not_rate_are_undecided(root: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def batch_up(jobs: Mapping[JobId, Job], to_run: list[JobId]) -> list[Batch]:
         for start in range(0, len(members), size):
             chunk = members[start : start + size]
             after = dict.fromkeys(home[up] for job in chunk for up in job.upstream if up in home)
-            batch = Batch(_name(chunk), stage, tuple(chunk), tuple(after), _threads(chunk[0]))
+            batch = Batch(_name(chunk), stage, tuple(chunk), tuple(after), max(map(_threads, chunk)))
             home |= {(stage, job.key): batch.id for job in chunk}
             batches.append(batch)
     return batches

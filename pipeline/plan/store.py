@@ -23,6 +23,8 @@ PIECE = 1 << 16
 QUARANTINE = "quarantine"
 KEEP_PARTIALS = 30 * 24 * 3600
 """Seconds: what an unfinished job has done goes when nobody has gone on from it for so long."""
+KEEP_ELSEWHERE = 30 * 24 * 3600
+"""Seconds: what a job of another machine was writing goes when it has made nothing there for so long."""
 META = {
     "stage",
     "key",
@@ -178,11 +180,16 @@ def _machine() -> str:
 
 
 def _at_work(folder: Path) -> bool:
-    """Say whether the process that writes a hidden folder may be alive: on another machine nobody knows."""
+    """Say whether the process that writes a hidden folder may be alive.
+
+    On another machine nobody knows: a folder in which nothing was made for long counts as left there.
+    """
     steps = folder.name.split(".")
     if len(steps) != 6 or not steps[3].isdigit():
         return False
-    return steps[2] != _machine() or _born(int(steps[3])) == steps[4]
+    if steps[2] == _machine():
+        return _born(int(steps[3])) == steps[4]
+    return time.time() - folder.stat().st_mtime < KEEP_ELSEWHERE
 
 
 def _born(pid: int) -> str:

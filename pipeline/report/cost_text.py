@@ -6,7 +6,7 @@ from pipeline.crowd.budget import Expected, expected_errors
 from pipeline.crowd.composites import asked, is_composite
 from pipeline.study.cost import Bill, bill
 from pipeline.study.settings import StudySettings
-from pipeline.study.tasks import PAIR, count_tasks
+from pipeline.study.tasks import EDITS, PAIR, count_tasks
 
 SHARES = (0.25, 0.5, 1.0)
 RATERS = (1, 2, 3, 5, 9)
@@ -19,17 +19,19 @@ def cost_text(draws: pd.DataFrame, inputs: pd.DataFrame, n_tasks: int, settings:
     """
     own = bill(n_tasks, settings.n_raters, settings.reward)
     checked = set(inputs.loc[inputs["answer"] != "", "description"])
+    edits = bool((draws["part"] == EDITS).all())
     pairs = draws.groupby(["part", "method", "unit", "description"], sort=False).ngroups
+    of = "attributes of edited images" if edits else "pairs of unit and text"
     n_inputs = len(asked(draws)[PAIR].drop_duplicates())
     lines = [
-        f"{pairs} pairs of unit and text, {len(draws)} draws, {n_inputs} distinct inputs "
+        f"{pairs} {of}, {len(draws)} draws, {n_inputs} distinct inputs "
         f"(an image with a text; repeats are rated once)",
         f"{own.n_tasks} tasks of up to {settings.inputs_per_task} inputs x {settings.n_raters} raters "
         f"= {own.n_assignments} assignments, {n_inputs * settings.n_raters} ratings",
         bill_text(own),
-        f"a pair of unit and text: ${own.total / pairs:.2f}" if pairs else "",
+        *([] if edits or not pairs else [f"a pair of unit and text: ${own.total / pairs:.2f}"]),
         "",
-        _budgets(draws, checked, n_tasks, settings),
+        _raters_of_edits(n_tasks, settings) if edits else _budgets(draws, checked, n_tasks, settings),
     ]
     if settings.stop == "decisive":
         lines.insert(3, "on the rating page stopping early makes this an upper bound; MTurk asks everyone")
@@ -74,6 +76,18 @@ def _budgets(draws: pd.DataFrame, checked: set[str], n_tasks: int, settings: Stu
         "simulation on this\nstudy's draws. Supposed: the scorer is calibrated, raters are wrong "
         f"{settings.error_rate:.0%} of the time, BRAgg with prior\n{prior}. A scorer that is off makes "
         "real errors larger: run a pilot.\n" + left_out(draws)
+    )
+
+
+def _raters_of_edits(n_tasks: int, settings: StudySettings) -> str:
+    """Return the bill by the number of raters: a question about an edit has a verdict, no score to err."""
+    bills = {n: bill(n_tasks, n, settings.reward) for n in sorted({*RATERS, settings.n_raters})}
+    rows = [
+        {"": "*" if n == settings.n_raters else "", "raters": str(n), "cost": f"${own.total}"}
+        for n, own in bills.items()
+    ]
+    return "with other numbers of raters (* this study)\n" + pd.DataFrame(rows).to_string(
+        index=False, justify="left"
     )
 
 

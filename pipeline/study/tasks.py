@@ -12,6 +12,8 @@ from pipeline.errors import AssayError
 from pipeline.study.asked import input_id, task_id
 
 PAIR = ["image_id", "description"]
+EDITS = "pairs"
+"""The part of a study that asks whether edited images show what they should: a verdict each, no score."""
 INPUT_COLUMNS = ("input_id", *PAIR, "answer")
 TASK_COLUMNS = ("task_id", "study", "description", "description_html", "part", "unit", "method")
 SLOT_COLUMNS = ("image_url", "input_id", "weight", "multiplicity")

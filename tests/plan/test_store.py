@@ -101,6 +101,19 @@ def test_a_folder_of_a_dead_process_goes_where_another_has_its_number(
     assert Store(project).sweep_leftovers() == 1
 
 
+@pytest.mark.parametrize(("days", "removed"), [(29, 0), (31, 1)])
+def test_a_folder_of_another_machine_stays_for_30_days(
+    project: Project, monkeypatch: pytest.MonkeyPatch, days: int, removed: int
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(store_module, "_machine", lambda: "node17")
+        folder = project.results / "units" / hidden_name("k2")
+    folder.mkdir()
+    then = folder.stat().st_mtime - days * DAY
+    os.utime(folder, (then, then))
+    assert Store(project).sweep_leftovers() == removed
+
+
 def test_a_folder_of_another_machine_stays(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(store_module, "_machine", lambda: "node17")
