@@ -278,7 +278,8 @@ def dispatch(arguments: argparse.Namespace) -> int:
                 taken.append(run(n_jobs, Path(folder)))
         light, process, touch = (taken[-1] / n_jobs for taken in seconds)
         print(f"{n_jobs:>8} {light:>14.4f} {process:>16.4f} {touch:>20.4f}", flush=True)
-        record(arguments.record, "dispatch", "light results", n_jobs, seconds[0][-1], seconds[2][-1], "touch")
+        sides = seconds[0][-1], seconds[2][-1]
+        record(arguments.record, "dispatch", "light results", n_jobs, *sides, "plain touch rules")
     if len(arguments.jobs) > 1:
         slopes = [np.polyfit(np.log(arguments.jobs), np.log(taken), 1)[0] for taken in seconds]
         print("growth: seconds ~ results^" + ", ^".join(f"{slope:.2f}" for slope in slopes))

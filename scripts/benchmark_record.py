@@ -32,6 +32,7 @@ def plot(arguments: argparse.Namespace) -> int:
     import matplotlib as mpl
 
     mpl.use("svg")
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "growth"})
     from matplotlib import pyplot
 
     if arguments.record is None or not arguments.record.is_file():
@@ -42,7 +43,7 @@ def plot(arguments: argparse.Namespace) -> int:
     cases = list(dict.fromkeys(table["case"]))
     n_rows = math.ceil(len(cases) / COLUMNS_OF_PANELS)
     figure, axes = pyplot.subplots(
-        n_rows, COLUMNS_OF_PANELS, figsize=(12, 2.9 * n_rows), layout="constrained", squeeze=False
+        n_rows, COLUMNS_OF_PANELS, figsize=(13, 3.1 * n_rows), layout="constrained", squeeze=False
     )
     for axis in axes.flat[len(cases) :]:
         axis.set_axis_off()
@@ -55,13 +56,20 @@ def plot(arguments: argparse.Namespace) -> int:
 
 def _panel(axis: Any, case: str, rows: pd.DataFrame) -> None:
     from benchmark import exponent
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     power = exponent(rows["size"].tolist(), rows["seconds"].tolist())
     axis.loglog(rows["size"], rows["seconds"], "o-", color="#0b5fa5", label="assay")
     if rows["peer"].notna().any():
         axis.loglog(rows["size"], rows["peer"], "s--", color="#b45309", label=rows["beside"].iloc[0])
-    axis.set_title(case if math.isnan(power) else f"{case}: seconds ~ size^{power:.2f}", fontsize=10)
+    axis.set_title(case if math.isnan(power) else f"{case}\nseconds ~ size^{power:.2f}", fontsize=10)
     axis.set_xlabel(rows["of"].iloc[0], fontsize=9)
     axis.set_ylabel("seconds", fontsize=9)
     axis.tick_params(labelsize=8)
+    axis.set_xticks(rows["size"].tolist())
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     axis.legend(fontsize=8, frameon=False)
