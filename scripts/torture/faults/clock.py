@@ -16,6 +16,8 @@ FAULT = "clock"
 DAY = 24 * 3600
 JUMPS = ("+1d", "-1d", "+40d", "-400d")
 """40 days are more than plans and partial results are kept."""
+AHEAD = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1", "faketime", "-f")
+"""A clock that jumps leaves the monotonic one alone; with a faked one, waiting threads never wake."""
 
 
 def run(campaign: Campaign) -> None:
@@ -53,7 +55,7 @@ def _move(folder: Path, seconds: float) -> None:
 def _clock_of_a_run(campaign: Campaign, sweep: Sweep, jump: str) -> None:
     victim = campaign.victim("clock")
     victim.remove(sweep.quick)
-    ended = victim.run("run", *sweep.arguments, wrapped=("faketime", "-f", jump))
+    ended = victim.run("run", *sweep.arguments, wrapped=(*AHEAD, jump))
     campaign.ledger.did(FAULT, "runs with another clock", f"{sweep.name} {jump}: exit {ended.code}")
     campaign.read(FAULT, ended, failed=ended.code != 0)
     campaign.ledger.check(FAULT, "ended with 0", ended.code == 0, f"{jump}: {ended}")
@@ -76,7 +78,7 @@ def _partial_after_weeks(campaign: Campaign, sweep: Sweep) -> None:
     running.end()
     kept = len(list(victim.results.glob(".partials/*/k*")))
     campaign.ledger.did(FAULT, "kept work 40 days on", f"{kept} folders")
-    ended = victim.run("run", *sweep.arguments, wrapped=("faketime", "-f", "+40d"))
+    ended = victim.run("run", *sweep.arguments, wrapped=(*AHEAD, "+40d"))
     campaign.read(FAULT, ended, failed=ended.code != 0)
     campaign.settled(FAULT, victim, sweep, "kept work 40 days on")
 
