@@ -3,7 +3,7 @@
 Runs the three demos undisturbed in a folder of its own, keeps the SHA-256 of their tables and of all stage
 outputs, then lets every fault loose on copies and checks that the same command ends with the same bytes.
 Exit code 1 where anything did not hold. Mounts (a full disk, a read-only one) need root, and are left out
-without; clock jumps of running processes need faketime (apt-get install faketime).
+without; clock jumps of running processes need a C compiler.
 """
 
 import argparse

@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,22 +16,58 @@ from scripts.torture.victim import Victim
 
 FAULT = "clock"
 DAY = 24 * 3600
-JUMPS = ("+1d", "-1d", "+40d", "-400d")
-"""40 days are more than plans and partial results are kept."""
-AHEAD = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1", "faketime", "-f")
-"""A clock that jumps leaves the monotonic one alone; with a faked one, waiting threads never wake."""
+JUMPS = (1, -1, 40, -400)
+"""Days. 40 are more than plans and partial results are kept."""
+SHIFT = "SHIFTED_CLOCK"
+SHIM = """#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static long shift(void) { const char *text = getenv("%s"); return text ? atol(text) : 0; }
+
+int clock_gettime(clockid_t clock, struct timespec *found) {
+    int failed = syscall(SYS_clock_gettime, clock, found);
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) found->tv_sec += shift();
+    return failed;
+}
+
+int gettimeofday(struct timeval *found, void *zone) {
+    struct timespec now;
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
+    found->tv_sec = now.tv_sec;
+    found->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *found) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (found) *found = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+"""A clock of the day that is SHIFT seconds off, and nothing else, as where somebody sets it.
+
+faketime (0.9.10) also moves what threads wait by: Snakemake then never wakes, or time.sleep fails.
+"""
 
 
 def run(campaign: Campaign) -> None:
     """Move the times of files, then the clock of whole runs, then the times of a folder at work."""
     for sweep in campaign.sweeps:
         _times_of_files(campaign, sweep)
-    if shutil.which("faketime"):
-        for turn, jump in enumerate(JUMPS):
-            _clock_of_a_run(campaign, campaign.sweeps[turn % len(campaign.sweeps)], jump)
-        _partial_after_weeks(campaign, campaign.sweeps[-1])
+    if shutil.which("cc"):
+        library = _compiled(campaign.folder)
+        for turn, days in enumerate(JUMPS):
+            sweep = campaign.sweeps[turn % len(campaign.sweeps)]
+            _clock_of_a_run(campaign, sweep, days, _shifted(library, days))
+        _partial_after_weeks(campaign, campaign.sweeps[-1], _shifted(library, 40))
     else:
-        campaign.ledger.skip(FAULT, "clocks of runs: there is no faketime (apt-get install faketime)")
+        campaign.ledger.skip(FAULT, "clocks of runs: there is no C compiler (apt-get install gcc)")
     for seconds in (-DAY, DAY):
         _folder_at_work(campaign, campaign.sweeps[0], seconds)
 
@@ -52,19 +90,36 @@ def _move(folder: Path, seconds: float) -> None:
         os.utime(path, (moved, moved), follow_symlinks=False)
 
 
-def _clock_of_a_run(campaign: Campaign, sweep: Sweep, jump: str) -> None:
+def _compiled(folder: Path) -> Path:
+    source = folder / "shifted_clock.c"
+    source.write_text(SHIM % SHIFT)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", source.with_suffix(".so"), source], check=True)
+    return source.with_suffix(".so")
+
+
+def _shifted(library: Path, days: int) -> tuple[str, ...]:
+    """Return what stands before a command whose clock is days ahead; ValueError where it is not."""
+    words = ("env", f"LD_PRELOAD={library}", f"{SHIFT}={days * DAY}")
+    asked = [*words, sys.executable, "-c", "import time; print(time.time())"]
+    told = float(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+    if abs(told - time.time() - days * DAY) > 60:
+        raise ValueError(f"{library} does not shift the clock: {told} for {days} days")
+    return words
+
+
+def _clock_of_a_run(campaign: Campaign, sweep: Sweep, days: int, shifted: tuple[str, ...]) -> None:
     victim = campaign.victim("clock")
     victim.remove(sweep.quick)
-    ended = victim.run("run", *sweep.arguments, wrapped=(*AHEAD, jump))
-    campaign.ledger.did(FAULT, "runs with another clock", f"{sweep.name} {jump}: exit {ended.code}")
+    ended = victim.run("run", *sweep.arguments, wrapped=shifted)
+    campaign.ledger.did(FAULT, "runs with another clock", f"{sweep.name} {days:+} days: exit {ended.code}")
     campaign.read(FAULT, ended, failed=ended.code != 0)
-    campaign.ledger.check(FAULT, "ended with 0", ended.code == 0, f"{jump}: {ended}")
-    campaign.settled(FAULT, victim, sweep, f"clock {jump}")
+    campaign.ledger.check(FAULT, "ended with 0", ended.code == 0, f"{days:+} days: {ended}")
+    campaign.settled(FAULT, victim, sweep, f"clock {days:+} days")
     victim.remove([sweep.end])
-    campaign.recovers(FAULT, victim, sweep, f"after a clock {jump}")
+    campaign.recovers(FAULT, victim, sweep, f"after a clock {days:+} days")
 
 
-def _partial_after_weeks(campaign: Campaign, sweep: Sweep) -> None:
+def _partial_after_weeks(campaign: Campaign, sweep: Sweep, shifted: tuple[str, ...]) -> None:
     """Kill a run whose work is kept, then go on with a clock that is past what is kept."""
     victim = campaign.victim("clock")
     victim.remove(["attributions", "synergy", "sii", sweep.end])
@@ -78,7 +133,7 @@ def _partial_after_weeks(campaign: Campaign, sweep: Sweep) -> None:
     running.end()
     kept = len(list(victim.results.glob(".partials/*/k*")))
     campaign.ledger.did(FAULT, "kept work 40 days on", f"{kept} folders")
-    ended = victim.run("run", *sweep.arguments, wrapped=(*AHEAD, "+40d"))
+    ended = victim.run("run", *sweep.arguments, wrapped=shifted)
     campaign.read(FAULT, ended, failed=ended.code != 0)
     campaign.settled(FAULT, victim, sweep, "kept work 40 days on")
 
