@@ -24,6 +24,16 @@ def write(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) 
     metadata = {"format": FORMAT, "version": str(VERSION), HEADER: canonical(header)}
     with replacing(path) as temporary:
         save_file(stored, temporary, metadata=metadata)
+        _sort_header(temporary)
+
+
+def _sort_header(path: Path) -> None:
+    """Give a file's header one order in place: safetensors writes metadata in a random one."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = canonical(json.loads(file.read(size))).encode()
+        file.seek(8)
+        file.write(header.ljust(size))
 
 
 def is_own(path: Path) -> bool:

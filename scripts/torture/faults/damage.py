@@ -26,7 +26,8 @@ def run(campaign: Campaign) -> None:
             if campaign.is_over:
                 campaign.ledger.skip(FAULT, f"rounds of {sweep.name} from {turn} on: no time was left")
                 break
-            _round(campaign, victim, sweep, stages, turn)
+            # A copy a round: what was moved aside and nobody needs is not made again.
+            _round(campaign, campaign.victim(victim.root.name), sweep, stages, turn)
 
 
 def _stages(victim: Victim, sweep: Sweep) -> list[str]:
