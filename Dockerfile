@@ -19,6 +19,8 @@ LABEL org.opencontainers.image.title="assay" org.opencontainers.image.licenses="
 ENV PATH=/opt/assay/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/home/assay
 RUN useradd --create-home --uid 10001 --user-group assay && mkdir /work && chown assay:assay /work
 COPY --from=build /opt/assay /opt/assay
+# For --profile kubernetes, in the pod that starts the others.
+COPY --from=registry.k8s.io/kubectl:v1.34.2 /bin/kubectl /usr/local/bin/kubectl
 WORKDIR /work
 # The project folder: what plans fingerprint, and what Snakemake reads.
 COPY --chown=assay:assay Snakefile pyproject.toml constraints.txt ./

@@ -1,8 +1,10 @@
 """Which Snakemake profile a run takes, and what is added to it."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -40,6 +42,13 @@ class Way:
         given = [new for old, new in pairwise(self.options) if old in ("--executor", "-e")]
         name = given[-1] if given else self.settings.get("executor", "local")
         return None if name == "local" else str(name)
+
+    @property
+    def pod_template(self) -> Path | None:
+        """The manifest that jobs begin with where they go to Kubernetes, None where they do not."""
+        words = shlex.split(str(self.settings.get("cluster-generic-submit-cmd", "")))
+        kubernetes = self.cluster == "cluster-generic" and "pipeline.kubernetes_jobs" in words
+        return Path(words[-1]) if kubernetes else None
 
 
 def read_way(project: Project, profile: str, cores: int | None, options: Sequence[str]) -> Way:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipeline import kubernetes_jobs
 from pipeline.disk_errors import little_room
 from pipeline.execution import PASSED_OVER
 from pipeline.interrupts import STOPPED, StoppedError, wait_for
@@ -59,8 +60,7 @@ def _run_locked(project: Project, sweep: Sweep, way: Way, lock: int) -> int:
     if not prepared.status.to_run:
         return _report(prepared)
     print_plan(prepared)
-    if way.cluster == "slurm":
-        _tell_of_jobs(left_in_queue(project))
+    _tell_of_jobs(project, way)
     while True:
         before = prepared.status.to_run
         plan = hand_over(prepared)
@@ -68,6 +68,9 @@ def _run_locked(project: Project, sweep: Sweep, way: Way, lock: int) -> int:
             _snakemake(project, plan, way, lock)
         except StoppedError:
             return _report_stopped(prepared, plan)
+        finally:
+            if way.pod_template:
+                kubernetes_jobs.stop(plan.path)
         failed = failures(plan)
         prepared = prepare(project, sweep)
         if not prepared.status.to_run:
@@ -81,10 +84,17 @@ def _run_locked(project: Project, sweep: Sweep, way: Way, lock: int) -> int:
     return _report_failures(prepared, plan)
 
 
-def _tell_of_jobs(jobs: Sequence[str]) -> None:
+def _tell_of_jobs(project: Project, way: Way) -> None:
+    """Name the jobs that a killed run left on a cluster; KubectlError where Kubernetes cannot be asked."""
+    cluster, jobs, command = "Slurm", [], "scancel"
+    if way.cluster == "slurm":
+        jobs = left_in_queue(project)
+    elif way.pod_template:
+        cluster, command = "Kubernetes", "kubectl delete job"
+        jobs = kubernetes_jobs.left_in_project(project.root, way.pod_template)
     if jobs:
-        print("Slurm still has jobs of an earlier run in this folder: what they make counts, and may be made")
-        print(f"twice. To stop them: scancel {' '.join(jobs)}", flush=True)
+        print(f"{cluster} still has jobs of an earlier run in this folder: what they make counts, and may be")
+        print(f"made twice. To stop them: {command} {' '.join(jobs)}", flush=True)
 
 
 def _snakemake(project: Project, plan: Plan, way: Way, lock: int) -> None:
@@ -96,7 +106,12 @@ def _snakemake(project: Project, plan: Plan, way: Way, lock: int) -> None:
     # Snakemake reads values as YAML and paths as patterns; the project's own path may be anything.
     command += ["--config", f"plan={plan.path.relative_to(project.root)}"]
     paths = [str(project.root), os.environ.get("PYTHONPATH")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    # A profile may say python.
+    commands = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PATH": os.pathsep.join(commands),
+    }
     if sys.stderr.isatty():
         command += ["--logger", "rich"]
         with subprocess.Popen(command, cwd=project.root, env=environment, pass_fds=[lock]) as process:

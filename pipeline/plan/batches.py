@@ -7,7 +7,7 @@ a job's process reads its own.
 
 import hashlib
 import json
-import os
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,11 +127,11 @@ def _name(jobs: list[Job]) -> str:
 
 
 def write_plan(project: Project, build: Build, to_run: list[JobId]) -> Plan:
-    """Write the plan of one run; its name is made of what it runs and of the process that plans."""
+    """Write the plan of one run; its name is made of what it runs, and is no other run's."""
     batches = batch_up(build.jobs, to_run)
     name = hashlib.sha256(" ".join(batch.id for batch in batches).encode()).hexdigest()[:12]
     plan = Plan(
-        project.plans / f"{build.name}-{name}-{os.getpid()}.json",
+        project.plans / f"{build.name}-{name}-{secrets.token_hex(3)}.json",
         build.name,
         {batch.id: batch for batch in batches},
     )
