@@ -80,8 +80,6 @@ def test_a_killed_pod_is_tried_again_with_twice_of_all_and_the_tables_are_those_
     printed = project.run("run", "sweep=light", "--profile", "kubernetes")
     assert "report done" in printed
     assert project.tables("light") == built.tables("light")
-    print([job["metadata"]["labels"]["assay/stage"] for job in cluster.jobs])
-    print([path for path in cluster.folder.iterdir()])
     first, second = cluster.of("activations")
     (plan,) = (project.root / "results" / ".plans").glob("*/requests.json")
     (row,) = [row for row in json.loads(plan.read_text()).values() if row["gpu"]]
