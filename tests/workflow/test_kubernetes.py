@@ -15,7 +15,6 @@ import pytest
 from pretend_kubernetes import PretendCluster, fit_profile
 from workflow_project import TinyProject
 
-FOLLOWS = ("activations", "units", "explanations", "gallery", "scoring", "comparison", "report")
 LIMIT = 300
 """Seconds that a run may take here."""
 
@@ -30,8 +29,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretend
 
 @pytest.fixture
 def project(copy: TinyProject) -> TinyProject:
-    """The built project, without the model's results and what follows them in its light sweep."""
-    for name in (*FOLLOWS, "sweeps", ".plans"):
+    """The built project, without the tables of its light sweep."""
+    for name in ("comparison", "report", "sweeps", ".plans"):
         shutil.rmtree(copy.root / "results" / name)
     fit_profile(copy.root)
     return copy
@@ -62,31 +61,33 @@ def until_at_work(cluster: PretendCluster, process: "subprocess.Popen[str]") -> 
         time.sleep(0.1)
 
 
-def asked(job: dict[str, Any]) -> tuple[str, int]:
-    """Return the memory and the minutes of a Job."""
+def asked(job: dict[str, Any]) -> tuple[int, int, str | None]:
+    """Return the memory (MB), the minutes and the GPUs of a Job."""
     pod = job["spec"]["template"]["spec"]
-    return pod["containers"][0]["resources"]["limits"]["memory"], pod["activeDeadlineSeconds"] // 60
+    limits = pod["containers"][0]["resources"]["limits"]
+    memory = int(limits["memory"].removesuffix("M"))
+    return memory, pod["activeDeadlineSeconds"] // 60, limits.get("nvidia.com/gpu")
 
 
-def gpus(job: dict[str, Any]) -> str | None:
-    limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
-    return limits.get("nvidia.com/gpu")
+def requests(project: TinyProject) -> list[dict[str, Any]]:
+    """Return what the batches of the only plan ask for."""
+    (path,) = (project.root / "results" / ".plans").glob("*/requests.json")
+    return list(json.loads(path.read_text()).values())
 
 
 def test_a_killed_pod_is_tried_again_with_twice_of_all_and_the_tables_are_those_of_a_local_run(
     built: TinyProject, project: TinyProject, cluster: PretendCluster
 ) -> None:
-    cluster.say("kill", "assay-activations")
+    cluster.say("kill", "assay-ends")
     printed = project.run("run", "sweep=light", "--profile", "kubernetes")
-    assert "report done" in printed
+    assert "report done (2 of 2 stages)" in printed
     assert project.tables("light") == built.tables("light")
-    first, second = cluster.of("activations")
-    (plan,) = (project.root / "results" / ".plans").glob("*/requests.json")
-    (row,) = [row for row in json.loads(plan.read_text()).values() if row["gpu"]]
-    assert asked(first) == (f"{row['memory']}M", row["minutes"])
-    assert asked(second) == (f"{2 * row['memory']}M", 2 * row["minutes"])
-    assert [gpus(job) for job in cluster.jobs] == ["1", "1", *[None] * (len(cluster.jobs) - 2)]
-    assert {job["metadata"]["labels"]["assay/plan"] for job in cluster.jobs} == {plan.parent.name}
+    first, second = cluster.jobs
+    rows = requests(project)
+    assert asked(first) == (max(row["memory"] for row in rows), sum(row["minutes"] for row in rows), None)
+    assert asked(second) == (2 * asked(first)[0], 2 * asked(first)[1], None)
+    (plan,) = (project.root / "results" / ".plans").glob("*.json")
+    assert {job["metadata"]["labels"]["assay/plan"] for job in cluster.jobs} == {plan.stem}
     assert f"job {first['metadata']['name']} failed: OOMKilled" in project.logs()
     assert cluster.at_work == []
     assert not list(project.root.glob("results/.memory.assay-*"))
@@ -154,6 +155,11 @@ def test_a_whole_sweep_in_pods_gives_the_bytes_of_a_local_run(
     built: TinyProject, fresh: TinyProject, cluster: PretendCluster
 ) -> None:
     fit_profile(fresh.root)
+    cluster.say("kill", "assay-activations")
     assert "report done (10 of 10 stages)" in fresh.run("run", "sweep=light", "--profile", "kubernetes")
     assert fresh.tables("light") == built.tables("light")
-    assert len(cluster.jobs) == 4  # light stages before and after the model, the model, the ends
+    assert len(cluster.jobs) == 5  # light stages before and after the model, the model twice, the ends
+    (row,) = [row for row in requests(fresh) if row["gpu"]]
+    models = [asked(job) for job in cluster.of("activations")]
+    assert models == [(n * row["memory"], n * row["minutes"], "1") for n in (1, 2)]
+    assert [asked(job) for job in cluster.jobs if asked(job)[2]] == models
