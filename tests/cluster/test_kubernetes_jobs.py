@@ -21,7 +21,7 @@ from pipeline.profiles import read_way
 ROOT = Path(__file__).parents[2]
 TEMPLATE = ROOT / "profiles" / "kubernetes" / "job.yaml"
 DRIVER = list(yaml.safe_load_all((ROOT / "kubernetes" / "driver.yaml").read_text()))
-WORK = Path("/work")
+PROJECT = Path("/project")
 ASKED = {"mem_mb": 8000, "mem_mib": 7630, "runtime": 35, "gpu": 1}
 
 
@@ -29,7 +29,7 @@ def script(folder: Path, command: str = "true", **properties: object) -> Path:
     """Write a job script as Snakemake does."""
     found = {"type": "single", "rule": "image_embeddings", "threads": 2, "resources": ASKED} | properties
     path = folder / "snakejob.image_embeddings.3.sh"
-    plan = "/work/results/.plans/paper_crowd-0123456789ab-fe12.json"
+    plan = "/project/results/.plans/paper_crowd-0123456789ab-fe12.json"
     path.write_text(f"#!/bin/sh\n# properties = {json.dumps(found)}\n{command} # --config plan={plan}\n")
     return path
 
@@ -56,7 +56,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PretendCluster:
 @pytest.fixture
 def template(tmp_path: Path) -> Path:
     path = tmp_path / "job.yaml"
-    path.write_text(TEMPLATE.read_text().replace("mountPath: /work}", f"mountPath: {tmp_path}}}"))
+    path.write_text(TEMPLATE.read_text().replace("mountPath: /project}", f"mountPath: {tmp_path}}}"))
     return path
 
 
@@ -70,7 +70,7 @@ def ended(name: str) -> str:
 
 def test_a_manifest_asks_for_what_snakemake_asks_for(tmp_path: Path) -> None:
     path = script(tmp_path)
-    job = write_manifest(TEMPLATE, path, WORK)
+    job = write_manifest(TEMPLATE, path, PROJECT)
     assert container(job)["resources"] == {
         "requests": {"cpu": "2", "memory": "8000M"},
         "limits": {"memory": "8000M", "nvidia.com/gpu": "1"},
@@ -78,7 +78,7 @@ def test_a_manifest_asks_for_what_snakemake_asks_for(tmp_path: Path) -> None:
     assert pod(job)["activeDeadlineSeconds"] == 35 * 60
     assert "activeDeadlineSeconds" not in job["spec"]  # it would count the wait for a node
     assert container(job)["command"] == ["/bin/sh", str(path)]
-    assert container(job)["workingDir"] == "/work"
+    assert container(job)["workingDir"] == "/project"
 
 
 def test_a_job_without_a_gpu_asks_for_none_and_keeps_what_the_template_asks_for(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_job_without_a_gpu_asks_for_none_and_keeps_what_the_template_asks_for(
     container(found)["resources"] = {"requests": {"ephemeral-storage": "2Gi"}}
     template = tmp_path / "job.yaml"
     template.write_text(yaml.safe_dump(found))
-    job = write_manifest(template, script(tmp_path, resources=ASKED | {"gpu": 0}), WORK)
+    job = write_manifest(template, script(tmp_path, resources=ASKED | {"gpu": 0}), PROJECT)
     assert container(job)["resources"] == {
         "requests": {"ephemeral-storage": "2Gi", "cpu": "2", "memory": "8000M"},
         "limits": {"memory": "8000M"},
@@ -104,7 +104,7 @@ def test_a_job_without_a_gpu_asks_for_none_and_keeps_what_the_template_asks_for(
 def test_names_and_labels_are_such_as_kubernetes_takes(
     tmp_path: Path, properties: dict[str, object], begins: str
 ) -> None:
-    jobs = [write_manifest(TEMPLATE, script(tmp_path, **properties), WORK) for _ in range(2)]
+    jobs = [write_manifest(TEMPLATE, script(tmp_path, **properties), PROJECT) for _ in range(2)]
     names = [job["metadata"]["name"] for job in jobs]
     assert names[0] != names[1]
     for name in names:
@@ -119,7 +119,7 @@ def test_names_and_labels_are_such_as_kubernetes_takes(
 def test_projects_on_other_volumes_or_in_other_folders_have_other_labels(tmp_path: Path) -> None:
     other = tmp_path / "job.yaml"
     other.write_text(TEMPLATE.read_text().replace("assay-work", "another-claim"))
-    places = [(TEMPLATE, WORK), (other, WORK), (TEMPLATE, WORK / "mine")]
+    places = [(TEMPLATE, PROJECT), (other, PROJECT), (TEMPLATE, PROJECT / "mine")]
     jobs = [write_manifest(template, script(tmp_path), root) for template, root in places]
     assert len({job["metadata"]["labels"]["assay/project"] for job in jobs}) == 3
 
@@ -169,7 +169,7 @@ def test_the_driver_and_its_jobs_share_a_volume_at_one_path() -> None:
     job, template = DRIVER[-1], yaml.safe_load(TEMPLATE.read_text())
     mounts = [container(each)["volumeMounts"][0] for each in (job, template)]
     claims = [pod(each)["volumes"][0] for each in (job, template)]
-    assert mounts[0] == mounts[1] == {"name": "work", "mountPath": arguments("WORKDIR")[-1]}
+    assert mounts[0] == mounts[1] == {"name": "project", "mountPath": arguments("WORKDIR")[-1]}
     assert claims[0] == claims[1]
     assert container(job)["args"][-2:] == ["--profile", "kubernetes"]
     assert any(rest.endswith("/bin/kubectl /usr/local/bin/kubectl") for rest in arguments("COPY"))
@@ -184,7 +184,7 @@ def test_the_template_that_is_asked_for_left_jobs_is_the_one_that_jobs_begin_wit
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("mountPath: /work}", "mountPath: /elsewhere}", r"no volume is mounted at /work .*/elsewhere"),
+        ("mountPath: /project}", "mountPath: /elsewhere}", r"no volume is mounted at /project .*/elsewhere"),
         ("metadata:", "metadata:\n  namespace: mine", r"metadata\.namespace: .* set-context"),
         ("containers:", "pods:", r"is no manifest of a Job .*containers"),
         ("apiVersion:", "apiVersion: [", r"is no manifest of a Job .*ParserError"),
@@ -196,14 +196,14 @@ def test_a_template_that_cannot_work_is_named_with_the_fix(
     path = tmp_path / "mine.yaml"
     path.write_text(TEMPLATE.read_text().replace(old, new, 1))
     with pytest.raises(AssayError, match=rf"mine\.yaml.*{words}"):
-        write_manifest(path, script(tmp_path), WORK)
+        write_manifest(path, script(tmp_path), PROJECT)
 
 
 def test_a_script_that_is_not_snakemakes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "job.sh"
     path.write_text("#!/bin/sh\ntrue\n")
     with pytest.raises(AssayError, match=r"job\.sh names no properties"):
-        write_manifest(TEMPLATE, path, WORK)
+        write_manifest(TEMPLATE, path, PROJECT)
 
 
 @pytest.mark.parametrize(("command", "end"), [("true", "success"), ("false", "failed")])
