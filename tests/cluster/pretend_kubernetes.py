@@ -62,7 +62,7 @@ class PretendCluster:
 
 
 def fit_profile(root: Path) -> None:
-    """Fit profiles/kubernetes to a project that lies elsewhere than /project, with quick looks at its jobs."""
+    """Fit profiles/kubernetes to a project that lies elsewhere, with quick looks at its jobs."""
     job = root / "profiles" / "kubernetes" / "job.yaml"
     manifest = yaml.safe_load(job.read_text())
     (container,) = manifest["spec"]["template"]["spec"]["containers"]

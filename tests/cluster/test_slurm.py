@@ -63,20 +63,10 @@ def waited_for(find: Callable[[], object], what: str) -> object:
 @contextmanager
 def started(project: TinyProject, *overrides: str) -> Iterator["subprocess.Popen[str]"]:
     """Have a run with Slurm under way within the block."""
-    process = subprocess.Popen(
-        project.command("run", "sweep=light", *overrides, "--profile", "slurm"),
-        cwd=project.root,
-        env=project.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
     try:
-        yield process
+        with project.started("run", "sweep=light", *overrides, "--profile", "slurm") as process:
+            yield process
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
         if left := [job["JobId"] for job in in_queue(project)]:
             slurm_says("scancel", *left)
 

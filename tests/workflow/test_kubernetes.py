@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from pretend_kubernetes import PretendCluster, fit_profile
 from workflow_project import TinyProject
 
+RUN = ("run", "sweep=light", "--profile", "kubernetes")
 LIMIT = 300
 """Seconds that a run may take here."""
 
@@ -34,24 +34,6 @@ def project(copy: TinyProject) -> TinyProject:
         shutil.rmtree(copy.root / "results" / name)
     fit_profile(copy.root)
     return copy
-
-
-@contextmanager
-def started(project: TinyProject) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(
-        project.command("run", "sweep=light", "--profile", "kubernetes"),
-        cwd=project.root,
-        env=project.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def until_at_work(cluster: PretendCluster, process: "subprocess.Popen[str]") -> None:
@@ -79,7 +61,7 @@ def test_a_killed_pod_is_tried_again_with_twice_of_all_and_the_tables_are_those_
     built: TinyProject, project: TinyProject, cluster: PretendCluster
 ) -> None:
     cluster.say("kill", "assay-ends")
-    printed = project.run("run", "sweep=light", "--profile", "kubernetes")
+    printed = project.run(*RUN)
     assert "report done (2 of 2 stages)" in printed
     assert project.tables("light") == built.tables("light")
     first, second = cluster.jobs
@@ -102,7 +84,7 @@ def test_a_stopped_run_deletes_its_jobs(
     project: TinyProject, cluster: PretendCluster, stop: Callable[..., None]
 ) -> None:
     cluster.say("hold")
-    with started(project) as process:
+    with project.started(*RUN) as process:
         until_at_work(cluster, process)
         stop(process)
         printed = process.communicate(timeout=LIMIT)[0]
@@ -115,7 +97,7 @@ def test_a_cluster_that_cannot_be_asked_is_told_before_any_work(
     project: TinyProject, cluster: PretendCluster
 ) -> None:
     cluster.say("down")
-    printed = project.run("run", "sweep=light", "--profile", "kubernetes", code=2)
+    printed = project.run(*RUN, code=2)
     assert "assay: kubectl get jobs" in printed and "Unable to connect to the server" in printed
 
 
@@ -126,7 +108,7 @@ def test_a_run_ends_where_the_cluster_does_not_answer_for_long_and_its_jobs_are_
     cluster.say("hold")
     code = project.root / "pipeline" / "kubernetes_jobs.py"
     code.write_text(code.read_text().replace("PATIENCE = 900", "PATIENCE = 3"))
-    with started(project) as process:
+    with project.started(*RUN) as process:
         until_at_work(cluster, process)
         time.sleep(3)  # until Snakemake knows of the job
         cluster.say("down")
@@ -140,12 +122,12 @@ def test_a_run_ends_where_the_cluster_does_not_answer_for_long_and_its_jobs_are_
 def test_jobs_that_a_killed_run_left_are_named_and_the_next_run_ends_well(
     built: TinyProject, project: TinyProject, cluster: PretendCluster
 ) -> None:
-    with started(project) as process:
+    with project.started(*RUN) as process:
         until_at_work(cluster, process)
         (left,) = cluster.at_work
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert f"kubectl delete job {left}" in project.run("run", "sweep=light", "--profile", "kubernetes")
+    assert f"kubectl delete job {left}" in project.run(*RUN)
     assert project.tables("light") == built.tables("light")
     assert project.to_run(sweep="light") == {}
 
@@ -156,7 +138,7 @@ def test_a_whole_sweep_in_pods_gives_the_bytes_of_a_local_run(
 ) -> None:
     fit_profile(fresh.root)
     cluster.say("kill", "assay-activations")
-    assert "report done (10 of 10 stages)" in fresh.run("run", "sweep=light", "--profile", "kubernetes")
+    assert "report done (10 of 10 stages)" in fresh.run(*RUN)
     assert fresh.tables("light") == built.tables("light")
     assert len(cluster.jobs) == 5  # light stages before and after the model, the model twice, the ends
     (row,) = [row for row in requests(fresh) if row["gpu"]]

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import traceback
@@ -173,6 +174,24 @@ class TinyProject:
         )
         assert done.returncode == code, done.stdout + done.stderr + self.logs()
         return done.stdout + done.stderr
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+        """Have a command under way within the block, in a session of its own, which ends with it."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.root,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
     def run_here(self, *arguments: str, code: int = 0) -> str:
         """Do as `run` in this process, without Snakemake: for tests of what a command says and makes.
