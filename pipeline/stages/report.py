@@ -10,7 +10,7 @@ from pipeline.files import read_json
 from pipeline.report.report_inputs import ReportInputs
 from pipeline.report.sweep_report import sweep_report
 from pipeline.report.vlm_sheets import Sheet, sheets_of
-from pipeline.stages.tables import read_table
+from pipeline.stages.tables import read_table, written
 from pipeline.stages.told import told_points
 from pipeline.stages.vlm_results import canvases, gather_points, gather_tables
 
@@ -29,8 +29,8 @@ def run(config: dict[str, Any], inputs: dict[str, Any], output: Path) -> list[st
             track=config["track"],
             sweep=config["sweep"],
             key=folder.name,
-            tables={path.stem: read_table(path) for path in sorted(folder.glob("*.parquet"))},
-            figures={path.stem: path for path in sorted(folder.glob("*.svg"))},
+            tables={path.stem: read_table(path) for path in written(folder, "*.parquet")},
+            figures={path.stem: path for path in written(folder, "*.svg")},
             facts=read_json(folder / "facts.json"),
             points=[_planned(point) for point in points],
             settings=[point["settings"] for point in points],

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pipeline.files import read_json
+
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
     """Write a table as Parquet without its index."""
@@ -30,5 +32,17 @@ def read_array(path: Path) -> NDArray[np.generic]:
 
 def layer_array(activations: Path) -> NDArray[np.generic]:
     """Open the activations (N, U) of a result of the activations stage, which holds one layer."""
-    (path,) = activations.glob("*.npy")
+    (path,) = written(activations, "*.npy")
     return read_array(path)
+
+
+def written(result: Path, pattern: str) -> list[Path]:
+    """Return the files of a result's folder that fit a pattern, sorted: those that its stage wrote.
+
+    What somebody put beside them is none of them. A folder without a meta.json is one at work.
+    """
+    found = sorted(result.glob(pattern))
+    if not (result / "meta.json").is_file():
+        return found
+    outputs = read_json(result / "meta.json")["outputs"]
+    return [path for path in found if path.name in outputs]

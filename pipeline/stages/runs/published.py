@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
+from pipeline.stages.tables import written
+
 
 class Published(TypedDict):
     """Fields of a SweepRecord."""
@@ -14,6 +16,6 @@ class Published(TypedDict):
 
 def published(inputs: Mapping[str, Any], comparison: str) -> Published:
     """Return report.html, tables/<name>.csv, and the results that they are of."""
-    pages = {path.name: path for path in sorted(inputs["report"].glob("*.html"))}
-    tables = {f"tables/{path.name}": path for path in sorted(inputs[comparison].glob("*.csv"))}
+    pages = {path.name: path for path in written(inputs["report"], "*.html")}
+    tables = {f"tables/{path.name}": path for path in written(inputs[comparison], "*.csv")}
     return {"files": pages | tables, "references": (inputs[comparison], inputs["report"])}
