@@ -62,13 +62,20 @@ class Shop:
         self._units(latents)
 
     def put(
-        self, stage: str, key: str, upstream: dict[str, str], settings: Any = None, at: float = 0.0
+        self,
+        stage: str,
+        key: str,
+        upstream: dict[str, str],
+        settings: Any = None,
+        at: float = 0.0,
+        outputs: tuple[str, ...] = (),
     ) -> Path:
-        """Write the meta of a result and return its folder."""
+        """Write the meta of a result, which names its `outputs`, and return its folder."""
         place = self.project.result(stage, key)
         place.mkdir(parents=True)
-        empty: dict[str, Any] = {name: {} for name in ("inputs", "code", "libraries", "files", "outputs")}
+        empty: dict[str, Any] = {name: {} for name in ("inputs", "code", "libraries", "files")}
         told = {"stage": stage, "key": key, "slice": settings or {}, "upstream": upstream}
+        told["outputs"] = {name: {"size": 0, "sha256": ""} for name in outputs}
         write_json(place / "meta.json", {**told, "notes": [], "started": at, **empty})
         return place
 
@@ -82,7 +89,8 @@ class Shop:
         splits = self.put("splits", KEYS["splits"], images)
         split = ["train"] * N_TRAIN + ["test"] * N_TEST
         pd.DataFrame({"image_id": IDS, "split": split}).to_parquet(splits / "splits.parquet")
-        layer = self.put("activations", KEYS["activations"], images, {"model": MODEL, "layer": "block.1"})
+        place = {"model": MODEL, "layer": "block.1"}
+        layer = self.put("activations", KEYS["activations"], images, place, outputs=("block.1.npy",))
         np.save(layer / "block.1.npy", activations())
         source = {"activations": KEYS["activations"]}
         if latents:
