@@ -430,7 +430,7 @@ def _states(states: pd.DataFrame, factors: Sequence[str]) -> str:
     return (
         "states of the model a sample, for all explainers\n"
         + aligned(shown.drop(columns=[name for name, drop in empty.items() if drop]))
-        + "Asked together: what several explainers need is asked once; with insertion where it is asked.\n"
+        + "Asked together: the four corners are asked once for all; with insertion where it is asked.\n"
         + "As published: 6 K + 2 an explainer, one order each, without insertion.\n"
     )
 

@@ -1,4 +1,4 @@
-"""synergy: F_syn of every wanted explainer on every sample; explainers of one pass share their states."""
+"""synergy: F_syn of every wanted explainer on every sample; explainers of one pass share the corners."""
 
 from collections.abc import Sequence
 from pathlib import Path

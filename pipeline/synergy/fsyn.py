@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike
 from pipeline.errors import AssayError
 from pipeline.synergy.areas import area, check_rule
 from pipeline.synergy.paths import CURVES, INSERTION_CURVES, path_sets
-from pipeline.synergy.states import FloatArray, Game, IntArray, States, ask, distinct
+from pipeline.synergy.states import (
+    N_CORNERS,
+    FloatArray,
+    Game,
+    IntArray,
+    States,
+    ask,
+    corner_numbers,
+    corners,
+    distinct,
+)
 from pipeline.synergy.unimodal import Unimodal, unimodal
 
 DIVIDEND_FLOOR = 1e-6
@@ -66,10 +76,10 @@ def fsyn(
 ) -> Synergy:
     """Return F_syn of one order of patches (m,) and one of tokens (n,), most important first.
 
-    game(patches (S, m) bool kept, tokens (S, n) bool kept) gives (S,) values; it is called once, with
-    distinct states. steps: the K points of the path. rule: trapezoid, mean or left. Raises AssayError for
-    an order that is none, fewer than 2 steps, another rule, and values that are not finite.
-    Source: arXiv 2605.22168.
+    game(patches (S, m) bool kept, tokens (S, n) bool kept) gives (S,) values; it is called with the four
+    corners, then with the other distinct states. steps: the K points of the path. rule: trapezoid, mean or
+    left. Raises AssayError for an order that is none, fewer than 2 steps, another rule, and values that are
+    not finite. Source: arXiv 2605.22168.
     """
     return explain_many(game, {"": [(patch_order, token_order)]}, steps, rule)[""]
 
@@ -84,39 +94,54 @@ def explain_many(
 ) -> dict[str, Synergy]:
     """Return F_syn of each explainer, given its pairs of orders (patches, tokens): one, or tie-breaks.
 
-    All states of all explainers are asked in one call of the game, each distinct one once. With insertion
-    the unimodal insertion curves are asked too. Raises AssayError as `fsyn`, and where an explainer has
-    no orders or other players than the first.
+    The corners are asked in a first call of the game and shared; the other distinct states of each explainer
+    in a call of their own, so that no number depends on which explainers are asked together, even where a
+    value depends on the batch it is computed in. With insertion the unimodal insertion curves are asked too.
+    Raises AssayError as `fsyn`, and where an explainer has no orders or other players than the first.
     """
     check_rule(rule)
-    if not explainers:
+    asked = _states(explainers, steps, insertion)
+    if not asked:
         return {}
-    states = _states(explainers, steps, insertion)
-    values = ask(game, states)
-    ends = np.cumsum([len(pairs) for pairs in explainers.values()])[:-1]
-    parts = zip(explainers, np.split(values, ends), np.split(states.index, ends), strict=True)
-    return {name: _synergy(own, index, rule) for name, own, index in parts}
+    shared = ask(game, corners(*_players(next(iter(explainers.values()))[0])))
+    return {
+        name: _synergy(_values(game, states, shared), states.index, rule) for name, states in asked.items()
+    }
 
 
 def count_states(explainers: Mapping[str, OrderPairs], steps: int = 11, *, insertion: bool = False) -> int:
-    """Return how many distinct states `explain_many` asks for. Raises AssayError as it does."""
-    return len(_states(explainers, steps, insertion)) if explainers else 0
+    """Return how many states `explain_many` asks for. Raises AssayError as it does."""
+    asked = _states(explainers, steps, insertion)
+    return sum(len(states) - N_CORNERS for states in asked.values()) + N_CORNERS * bool(asked)
 
 
-def _states(explainers: Mapping[str, OrderPairs], steps: int, insertion: bool) -> States:
-    """Return the states of all explainers; index is (orders of all, curves, steps)."""
+def _states(explainers: Mapping[str, OrderPairs], steps: int, insertion: bool) -> dict[str, States]:
+    """Return each explainer's distinct states, corners among them; index is (orders, curves, steps)."""
     if empty := [name for name, pairs in explainers.items() if not pairs]:
         raise AssayError(f"explainer {empty[0]!r} has no orders; give at least one pair (patches, tokens)")
     named = [(name, pair) for name, pairs in explainers.items() for pair in pairs]
-    first_name, players = named[0][0], _players(named[0][1])
     for name, pair in named:
+        first_name, players = named[0][0], _players(named[0][1])
         if (own := _players(pair)) != players:
             raise AssayError(
                 f"explainer {name!r} orders {own[0]} patches and {own[1]} tokens, {first_name!r} {players[0]}"
                 f" and {players[1]}; all must order the same players"
             )
-    sets = [path_sets(*pair, steps, insertion) for _, pair in named]
+    return {name: _states_of(pairs, steps, insertion) for name, pairs in explainers.items()}
+
+
+def _states_of(pairs: OrderPairs, steps: int, insertion: bool) -> States:
+    sets = [path_sets(*pair, steps, insertion) for pair in pairs]
     return distinct(np.stack([patches for patches, _ in sets]), np.stack([tokens for _, tokens in sets]))
+
+
+def _values(game: Game, states: States, corner_values: FloatArray) -> FloatArray:
+    """Return the values of all sets that were asked for; the game is called with those that are no corner."""
+    number = corner_numbers(states)
+    values, own = corner_values[number], number < 0
+    if own.any():
+        values[own] = ask(game, States(states.patches[own], states.tokens[own], np.arange(own.sum())))
+    return values[states.index]
 
 
 def _players(pair: tuple[ArrayLike, ArrayLike]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Kept sets of a game: which are distinct, and their values, each asked once."""
+"""Kept sets of a game: which are distinct, which are corners, and their values, each asked once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 Game: TypeAlias = Callable[[BoolArray, BoolArray], FloatArray]
 """A game: kept patches (S, m) and kept tokens (S, n) to values (S,)."""
+N_CORNERS = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,21 @@ def distinct(patches: BoolArray, tokens: BoolArray) -> States:
     place[by_appearance] = np.arange(len(first))
     kept = first[by_appearance]
     return States(rows[0][kept], rows[1][kept], place[index.reshape(shape)])
+
+
+def corners(n_patches: int, n_tokens: int) -> States:
+    """Return the states in which each modality is whole or empty: everything, patches, tokens, nothing."""
+    patches, tokens = np.array([[1, 1], [1, 0], [0, 1], [0, 0]], dtype=bool).T
+    kept = [np.repeat(each[:, None], n, axis=1) for each, n in ((patches, n_patches), (tokens, n_tokens))]
+    return States(*kept, np.arange(N_CORNERS))
+
+
+def corner_numbers(states: States) -> IntArray:
+    """Return (S,): which of `corners` each state is, -1 where it is none."""
+    whole = [kept.all(axis=1) for kept in (states.patches, states.tokens)]
+    empty = [~kept.any(axis=1) for kept in (states.patches, states.tokens)]
+    is_corner = (whole[0] | empty[0]) & (whole[1] | empty[1])
+    return np.where(is_corner, 2 * empty[0] + empty[1], -1)
 
 
 def ask(game: Game, states: States) -> FloatArray:

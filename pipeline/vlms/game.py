@@ -1,5 +1,6 @@
 """The game of one answer: how probable it stays while patches and tokens go."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from pipeline.vlms.states import BLUR_RADIUS, Kept, blurred_canvas, masked_canva
 from pipeline.vlms.vlm import Answer, Vlm
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Encoded = dict[bytes, Tensor]
+"""Visual tokens (m, d) by the kept patches, packed."""
 
 
 class VlmGame:
@@ -20,10 +23,11 @@ class VlmGame:
 
     Source: Ky, Ghamizi, Cordy, arXiv 2605.22168, section on states. Outside A the canvas is blurred, outside
     B a token is the pad token; the attention mask stays all ones. Within a call equal states are computed
-    once, and states are run image by image, so each distinct image is encoded once; the last `max_cached`
-    encoded images are kept for later calls. With `reuse_prefix` the states of one image in a batch share the
-    language model's keys and values of everything before the question, where the image comes first.
-    n_forwards counts states decoded, n_encoded images encoded. Raises AssayError for an empty answer.
+    once, and states are run image by image, so each distinct image is encoded once. The sharp and the
+    blurred image are encoded alone and kept for later calls; nothing else is, so that values depend to the
+    last bit on the states of their own call alone. With `reuse_prefix` the states of one image in a batch
+    share the language model's keys and values of everything before the question, where the image comes
+    first. n_forwards counts states decoded, n_encoded images encoded. Raises AssayError for an empty answer.
     """
 
     def __init__(
@@ -34,7 +38,6 @@ class VlmGame:
         *,
         batch_size: BatchSize = 64,
         blur_radius: float = BLUR_RADIUS,
-        max_cached: int = 256,
         reuse_prefix: bool = True,
     ) -> None:
         if len(answer.ids) == 0:
@@ -45,13 +48,14 @@ class VlmGame:
         if batch_size != "auto" and batch_size < 1:
             raise AssayError(f"loader.batch_size={batch_size}: use 1 or more")
         self.vlm, self.prepared, self.answer = vlm, prepared, answer
-        self._pieces, self.max_cached = Pieces(batch_size, str(vlm.device)), max_cached
+        self._pieces = Pieces(batch_size, str(vlm.device))
         self.n_forwards = self.n_encoded = 0
         first = int(prepared.query_positions.min())
         self._shared = first if reuse_prefix and prepared.image_positions.max() < first else 0
         self._blurred = blurred_canvas(prepared, blur_radius)
         self._owner = patch_map(prepared)
-        self._encoded: dict[bytes, Tensor] = {}
+        self._ends: Encoded = {}
+        self._latest: Encoded = {}
 
     def __call__(self, patches: Kept, tokens: Kept) -> Floats:
         """Return f (S,) float64 in [0, 1] of S states: kept patches (S, m) and kept tokens (S, n)."""
@@ -61,6 +65,7 @@ class VlmGame:
         distinct, row = np.unique(np.hstack([patches, tokens]), axis=0, return_inverse=True)
         kept = distinct[:, : self.prepared.n_patches], distinct[:, self.prepared.n_patches :]
         values = np.empty(len(distinct))
+        self._latest = {}
         with torch.inference_mode():
             run = self._pieces.over(len(distinct), lambda rows: self._values(kept[0][rows], kept[1][rows]))
             for rows, found in run:
@@ -97,16 +102,23 @@ class VlmGame:
         return vlm.continued(prefix, rows, vlm.embed(sequences[:, shared:]), prepared, keep=keep)
 
     def _features(self, images: Kept) -> Tensor:
-        """Return the visual tokens (I, m, d) of I distinct kept sets; what is known is not encoded again."""
+        """Return the visual tokens (I, m, d) of I distinct kept sets, in the order of the call's batches.
+
+        A batch goes on with the last image of the one before, whose images alone are kept.
+        """
         keys = [np.packbits(image).tobytes() for image in images]
-        missing = [i for i, key in enumerate(keys) if key not in self._encoded]
-        found = {key: self._encoded.pop(key) for key in keys if key in self._encoded}
-        if missing:
-            canvases = [masked_canvas(self.prepared, images[i], self._blurred, self._owner) for i in missing]
-            encoded = self.vlm.image_features(canvases, self.prepared)
-            found |= {keys[i]: each for i, each in zip(missing, encoded, strict=True)}
-            self.n_encoded += len(missing)
-        self._encoded |= found
-        for key in list(self._encoded)[: max(len(self._encoded) - self.max_cached, 0)]:
-            del self._encoded[key]
-        return torch.stack([found[key] for key in keys])
+        for key, image in zip(keys, images, strict=True):
+            if (image.all() or not image.any()) and key not in self._ends:
+                self._ends |= self._encode([key], image[None])
+        known = self._latest | self._ends
+        missing = [i for i, key in enumerate(keys) if key not in known]
+        known |= self._encode([keys[i] for i in missing], images[missing])
+        self._latest = {key: known[key] for key in keys}
+        return torch.stack([known[key] for key in keys])
+
+    def _encode(self, keys: Sequence[bytes], images: Kept) -> Encoded:
+        if not keys:
+            return {}
+        canvases = [masked_canvas(self.prepared, image, self._blurred, self._owner) for image in images]
+        self.n_encoded += len(keys)
+        return dict(zip(keys, self.vlm.image_features(canvases, self.prepared), strict=True))

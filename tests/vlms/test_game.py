@@ -67,7 +67,7 @@ def test_everything_kept_gives_the_answers_probability(vlm: Vlm, image: Image.Im
     assert value[0] == pytest.approx(np.exp(answer.log_probability), rel=1e-4)
 
 
-def test_each_distinct_state_and_image_is_computed_once(vlm: Vlm, image: Image.Image) -> None:
+def test_each_distinct_state_and_image_is_computed_once_a_call(vlm: Vlm, image: Image.Image) -> None:
     prepared, answer = played(vlm, image)
     patches, tokens = states(prepared, 12)
     distinct = len(np.unique(np.hstack([patches, tokens]), axis=0))
@@ -76,7 +76,8 @@ def test_each_distinct_state_and_image_is_computed_once(vlm: Vlm, image: Image.I
     once = game(patches, tokens)
     twice = game(np.vstack([patches, patches]), np.vstack([tokens, tokens]))
     assert np.array_equal(twice, np.concatenate([once, once]))
-    assert (game.n_forwards, game.n_encoded) == (2 * distinct, images)
+    sharp_and_blurred = 2
+    assert (game.n_forwards, game.n_encoded) == (2 * distinct, 2 * images - sharp_and_blurred)
 
 
 def test_text_only_changes_encode_one_image(vlm: Vlm, image: Image.Image) -> None:
@@ -87,17 +88,38 @@ def test_text_only_changes_encode_one_image(vlm: Vlm, image: Image.Image) -> Non
     assert (game.n_encoded, game.n_forwards) == (1, prepared.n_tokens)
 
 
-def test_a_small_cache_encodes_each_image_once_a_call(vlms: dict[str, Vlm], image: Image.Image) -> None:
+def test_an_image_whose_states_fill_several_batches_is_encoded_once(
+    vlms: dict[str, Vlm], image: Image.Image
+) -> None:
     vlm = vlms["tiny_llava"]
     prepared, answer = played(vlm, image)
     rng = generator(2, "tests", "game")
     images = rng.random((5, prepared.n_patches)) < 0.5
-    tokens = rng.random((30, prepared.n_tokens)) < 0.5
-    patches = np.tile(images, (6, 1))
-    small = VlmGame(vlm, prepared, answer, batch_size=4, max_cached=1)
-    large = VlmGame(vlm, prepared, answer)
+    patches, tokens = np.tile(images, (6, 1)), rng.random((30, prepared.n_tokens)) < 0.5
+    small, large = (VlmGame(vlm, prepared, answer, batch_size=size) for size in (4, 64))
     np.testing.assert_allclose(small(patches, tokens), large(patches, tokens), rtol=1e-5)
     assert small.n_encoded == large.n_encoded == len(np.unique(images, axis=0))
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 64])
+def test_values_are_the_same_to_the_last_bit_whatever_was_asked_before(
+    vlm: Vlm, image: Image.Image, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, answer = played(vlm, image)
+    patches, tokens = states(prepared, 12)
+    given = vlm.image_features
+
+    def encoded_a_little_by_its_batch(*arguments: Any) -> Any:
+        features = given(*arguments)
+        return features * (1 + 1e-4 * features.mean())
+
+    monkeypatch.setattr(vlm, "image_features", encoded_a_little_by_its_batch)
+    alone = VlmGame(vlm, prepared, answer, batch_size=batch_size)(patches[2:], tokens[2:])
+    game = VlmGame(vlm, prepared, answer, batch_size=batch_size)
+    game(patches[:3], tokens[:3])
+    game(patches[5:7], tokens[5:7])
+    assert np.array_equal(game(patches[2:], tokens[2:]), alone)
+    assert np.array_equal(game(patches[:1:-1], tokens[:1:-1]), alone[::-1])
 
 
 def test_zero_states_give_zero_values(vlms: dict[str, Vlm], image: Image.Image) -> None:

@@ -215,6 +215,27 @@ def test_a_killed_job_goes_on_from_what_it_has_done(
         assert (latest(copy) / name).read_bytes() == content, name
 
 
+@pytest.mark.parametrize("explainer", ["occlusion", "rollout", "random"])
+def test_what_one_explainer_lost_is_made_again_alone_the_same_to_the_byte(
+    built_vlm: TinyProject, tmp_path: Path, explainer: str
+) -> None:
+    copy = built_vlm.copy_to(tmp_path / "assay")
+    keys = pd.read_csv(latest(copy) / "points.csv").set_index("explainer").loc[explainer]
+    lost = [
+        copy.root / "results" / stage / keys[f"{stage}_key"]
+        for stage in ("attributions", "synergy", "sii")
+        if isinstance(keys[f"{stage}_key"], str)
+    ]
+    tables = [path for folder in lost for path in folder.glob("*.parquet")]
+    before = {path: path.read_bytes() for path in [*tables, latest(copy) / "scores.csv"]}
+    for folder in lost:
+        shutil.rmtree(folder)
+    copy.run_here("run", "sweep=tiny_vlm")
+    assert len(tables) == len(lost) + 1
+    for path, content in before.items():
+        assert path.read_bytes() == content, path.name
+
+
 def test_what_was_done_with_other_inputs_is_not_gone_on_from(built_vlm: TinyProject, tmp_path: Path) -> None:
     """A rebuilt input with other contents has the same key; its partial results must not mix."""
     copy = built_vlm.copy_to(tmp_path / "assay")
