@@ -12,7 +12,7 @@ from pipeline.errors import AssayError
 from pipeline.seeds import generator
 from pipeline.vlms import tiny_llava
 from pipeline.vlms.tiny_llava import TinyShape, build
-from pipeline.vlms.training.tiny_llava import IGNORED, Batch, packed, train
+from pipeline.vlms.training.tiny_llava import COOL_DOWN, IGNORED, SHORTEST_LESSON, Batch, Draw, packed, train
 from pipeline.vlms.words import ASSISTANT, COLON, END, PAD, Words
 
 COLOURS = {"red": (230, 30, 30), "blue": (40, 60, 230)}
@@ -33,11 +33,11 @@ def draw(step: int, n_images: int, n_questions: int) -> Batch:
 
 def fitted(n_steps: int, **changed: Any) -> dict[str, torch.Tensor]:
     settings = {"n_patch_classes": 2, "n_steps": n_steps, "n_images": 16, "n_questions": 3, "threads": 1}
-    return train(draw, SHAPE, **settings | changed).state
+    return train([draw], SHAPE, **settings | changed).state
 
 
 def test_training_learns_what_the_image_shows_and_the_question_asks(tmp_path: Path) -> None:
-    trained = train(draw, SHAPE, n_patch_classes=2, n_steps=150, n_images=16, n_questions=3, threads=1)
+    trained = train([draw], SHAPE, n_patch_classes=2, n_steps=150, n_images=16, n_questions=3, threads=1)
     assert trained.accuracy > 0.95
     tiny_llava.save(tmp_path, SHAPE, trained.state)
     vlm = tiny_llava.load(weights={"source": "folder", "path": tmp_path})
@@ -46,6 +46,28 @@ def test_training_learns_what_the_image_shows_and_the_question_asks(tmp_path: Pa
             answer = vlm.answer(vlm.prepare(Image.new("RGB", (16, 16), pixel), asked))
             assert answer.text == told
             assert len(answer.ids) == 1
+
+
+def test_the_next_lesson_begins_when_this_one_is_known_and_the_last_with_the_cool_down() -> None:
+    asked: list[str] = []
+
+    def lesson(name: str, known: bool) -> Draw:
+        def drawn(step: int, n_images: int, n_questions: int) -> Batch:
+            asked.append(name)
+            images, questions, answers, labels = draw(step, n_images, n_questions)
+            coin = generator(0, "tests", "coin", step).random((n_images, n_questions)) < 0.5
+            tossed = [["yes" if heads else "no" for heads in row] for row in coin]
+            return images, questions, answers if known else tossed, labels
+
+        return drawn
+
+    n_steps, settings = 400, {"n_patch_classes": 2, "n_images": 16, "n_questions": 3, "threads": 1}
+    lessons = [lesson("known", True), lesson("a coin's", False), lesson("never", True), lesson("last", True)]
+    train(lessons, SHAPE, n_steps=n_steps, **settings)
+    first = asked.count("known")
+    assert SHORTEST_LESSON <= first < n_steps / 2
+    n_last = int(COOL_DOWN * n_steps)
+    assert asked == ["known"] * first + ["a coin's"] * (n_steps - first - n_last) + ["last"] * n_last
 
 
 def test_equal_settings_give_equal_weights_and_leave_torchs_random_state_alone() -> None:
