@@ -17,6 +17,7 @@ from pipeline.statistics.vlm_agreement import agreement_table
 from pipeline.statistics.vlm_explainers import explainer_table
 from pipeline.statistics.vlm_metrics import rankings_table, tau_table
 from pipeline.statistics.vlm_mixed import mixed_table
+from pipeline.statistics.vlm_pairs import pair_table
 from pipeline.statistics.vlm_states import state_table
 from pipeline.statistics.vlm_strata import strata_table
 
@@ -24,6 +25,7 @@ GATHERED = ("samples", "scores", "curves", "sii")
 TABLES = (
     *GATHERED,
     "explainers",
+    "pairs",
     "strata",
     "rankings",
     "taus",
@@ -58,6 +60,7 @@ def _statistics(
     scores, sii = tables["scores"], tables["sii"]
     return {
         "explainers": explainer_table(scores, factors, **drawn),
+        "pairs": pair_table(scores, factors, **drawn),
         "strata": strata_table(scores, factors, **drawn),
         "rankings": rankings_table(scores, sii, factors),
         "taus": tau_table(scores, sii, factors),

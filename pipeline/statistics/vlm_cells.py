@@ -1,6 +1,6 @@
 """The VLM track's scores by cell, and one bootstrap of samples for all explainers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.errors import AssayError
+from pipeline.seeds import generator
 from pipeline.statistics.cells import described
 from pipeline.statistics.intervals import Codes, Floats
+from pipeline.statistics.paired import signed_rank
 
 QUESTIONS = "questions"
 
@@ -42,6 +44,19 @@ class Estimates:
     n: Codes
     varied: NDArray[np.bool_]
     draws: Floats
+
+
+@dataclass(frozen=True)
+class VlmLevel:
+    """A measure in one cell, or in several that are averaged: a table (S, E) and counts (1 + B, S) a cell.
+
+    names: the E explainers of all cells, sorted. counts: as `resamples` draws them.
+    """
+
+    cells: list[VlmCell]
+    names: list[str]
+    tables: list[Floats]
+    counts: list[Floats]
 
 
 def checked(
@@ -132,6 +147,36 @@ def resamples(cells: Sequence[VlmCell], n_bootstrap: int, rng: np.random.Generat
         counts = rng.multinomial(len(ids), np.full(len(ids), 1 / len(ids)), n_bootstrap)
         drawn[pool] = pd.DataFrame(np.vstack([np.ones(len(ids)), counts]), columns=ids)
     return [drawn[cell.pool][list(cell.samples)].to_numpy(dtype=np.float64) for cell in cells]
+
+
+def vlm_level(
+    rows: pd.DataFrame,
+    head: Mapping[str, str],
+    factors: Sequence[str],
+    measure: str,
+    n_bootstrap: int,
+    seed: int,
+) -> VlmLevel:
+    """Return one of `levels` with its draws, which depend on its head and the seed alone."""
+    cells = vlm_cells(rows, factors, measure)
+    names = explainers_of(cells)
+    rng = generator(seed, "vlm explainers", *head.values())
+    tables = [columns_of(cell, names) for cell in cells]
+    return VlmLevel(cells, names, tables, resamples(cells, n_bootstrap, rng))
+
+
+def signed_rank_tests(level: VlmLevel, differences: Sequence[Floats]) -> Floats:
+    """Return p of the signed-rank test of each column of differences, a table (S, C) a cell.
+
+    What several cells say of one sample is averaged first, so that it counts once.
+    """
+    named = [
+        pd.DataFrame(values, index=pd.MultiIndex.from_product([[cell.pool], cell.samples]))
+        for cell, values in zip(level.cells, differences, strict=True)
+    ]
+    by_sample = pd.concat(named).groupby(level=[0, 1], sort=True).mean().to_numpy(dtype=np.float64)
+    # Rounded, so that differences equal but for the last bits tie: ties and zeros decide ranks.
+    return np.array([signed_rank(np.round(column[~np.isnan(column)], 12)) for column in by_sample.T])
 
 
 def estimates(tables: Sequence[Floats], counts: Sequence[Floats], confidence: float) -> Estimates:

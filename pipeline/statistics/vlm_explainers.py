@@ -2,26 +2,22 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from pipeline.seeds import generator
 from pipeline.statistics.cells import NEGLIGIBLE, joined_flags
 from pipeline.statistics.intervals import Codes, Floats
-from pipeline.statistics.paired import holm, signed_rank
+from pipeline.statistics.paired import holm
 from pipeline.statistics.ranking import common_units, ranking
 from pipeline.statistics.vlm_cells import (
     Estimates,
-    VlmCell,
+    VlmLevel,
     checked,
-    columns_of,
     estimates,
-    explainers_of,
     levels,
-    resamples,
-    vlm_cells,
+    signed_rank_tests,
+    vlm_level,
 )
 from pipeline.synergy.fsyn import DIVIDEND_FLOOR
 
@@ -43,16 +39,6 @@ COLUMNS = (
     "over_random_low", "over_random_high", "p_random", "p_first", "n_common", "mean_common",
     "ratio_of_means", *MEANS, "n_masks", "flags",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Level:
-    """F of one cell, or of several that are averaged: a table (S, E) a cell, E explainers, and its counts."""
-
-    cells: list[VlmCell]
-    names: list[str]
-    tables: list[Floats]
-    counts: list[Floats]
 
 
 def explainer_table(
@@ -85,10 +71,8 @@ def explainer_table(
     """
     table = checked(scores, factors, ["f", *MEANS.values()], "scores", words=["flags"])
     found = [
-        _rows(
-            rows, factors, confidence, n_bootstrap, generator(seed, "vlm explainers", *head.values())
-        ).assign(**head)
-        for head, rows in levels(table, factors)
+        _rows(own, vlm_level(own, head, factors, "f", n_bootstrap, seed), factors, confidence).assign(**head)
+        for head, own in levels(table, factors)
     ]
     columns = ["level", *factors, *COLUMNS]
     empty = pd.DataFrame(columns=columns)
@@ -96,18 +80,9 @@ def explainer_table(
     return whole.astype({"rank": "Int64"})
 
 
-def _rows(
-    rows: pd.DataFrame,
-    factors: Sequence[str],
-    confidence: float,
-    n_bootstrap: int,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
+def _rows(rows: pd.DataFrame, level: VlmLevel, factors: Sequence[str], confidence: float) -> pd.DataFrame:
     """Return the rows of one level, without its head, by rank."""
-    cells = vlm_cells(rows, factors, "f")
-    names = explainers_of(cells)
-    tables = [columns_of(cell, names) for cell in cells]
-    level = _Level(cells, names, tables, resamples(cells, n_bootstrap, rng))
+    names = level.names
     own = estimates(level.tables, level.counts, confidence)
     common = estimates(_common(level.tables), level.counts, confidence)
     over = _over_reference(level)
@@ -126,7 +101,7 @@ def _rows(
             "over_random": above.value,
             "over_random_low": above.low,
             "over_random_high": above.high,
-            "p_random": holm(_tests(level, over)),
+            "p_random": holm(signed_rank_tests(level, over)),
             "p_first": _first_shares(common),
             "n_common": common.n,
             "mean_common": common.value,
@@ -149,7 +124,7 @@ def _common(tables: Sequence[Floats]) -> list[Floats]:
     ]
 
 
-def _over_reference(level: _Level) -> list[Floats]:
+def _over_reference(level: VlmLevel) -> list[Floats]:
     """Return every explainer's F minus Random's, sample by sample; NaN for Random itself."""
     found = []
     for table in level.tables:
@@ -160,17 +135,6 @@ def _over_reference(level: _Level) -> list[Floats]:
             over[:, reference] = np.nan
         found.append(over)
     return found
-
-
-def _tests(level: _Level, over: Sequence[Floats]) -> Floats:
-    """Return p (E,) of the signed-rank test of differences, averaged over the cells that ask a sample."""
-    named = [
-        pd.DataFrame(values, index=pd.MultiIndex.from_product([[cell.pool], cell.samples]))
-        for cell, values in zip(level.cells, over, strict=True)
-    ]
-    differences = pd.concat(named).groupby(level=[0, 1], sort=True).mean().to_numpy(dtype=np.float64)
-    # Rounded, so that differences equal but for the last bits tie: ties and zeros decide ranks.
-    return np.array([signed_rank(np.round(column[~np.isnan(column)], 12)) for column in differences.T])
 
 
 def _first_shares(common: Estimates) -> Floats:
@@ -197,14 +161,14 @@ def _ratios(mean_f: Floats, mean_dividend: Floats) -> Floats:
     return np.where(usable, mean_f / np.where(usable, mean_dividend, 1.0), np.nan)
 
 
-def _n_missing(level: _Level) -> Codes:
+def _n_missing(level: VlmLevel) -> Codes:
     """Return how many samples of the cells that an explainer is in have no F of it (E,)."""
     own = np.array([[name in cell.explainers for name in level.names] for cell in level.cells])
     missing = np.array([np.isnan(table).sum(axis=0) for table in level.tables])
     return np.asarray(np.sum(missing * own, axis=0), dtype=np.int64)
 
 
-def _flags(rows: pd.DataFrame, level: _Level, own: Estimates, common: Estimates) -> list[str]:
+def _flags(rows: pd.DataFrame, level: VlmLevel, own: Estimates, common: Estimates) -> list[str]:
     raised = {str(name): list(flags) for name, flags in rows.groupby("explainer")["flags"]}
     n_missing = _n_missing(level)
     found = []

@@ -153,7 +153,7 @@ def test_people_are_believed_before_the_scorer_and_the_attributes() -> None:
 # the claims of the other tracks
 
 
-def explainers(**columns: object) -> ReportInputs:
+def explainers(pairs: pd.DataFrame | None = None, **columns: object) -> ReportInputs:
     """Two explainers and random of one cell, with some columns changed."""
     told = {
         "level": "cell",
@@ -178,30 +178,66 @@ def explainers(**columns: object) -> ReportInputs:
     }
     table = pd.DataFrame(told | columns)
     facts = {"factors": ["vlm", "questions"], "confidence": 0.95}
-    return ReportInputs("vlm", "trial", KEY, {"explainers": table}, facts=facts)
+    tables = {"explainers": table} | ({} if pairs is None else {"pairs": pairs})
+    return ReportInputs("vlm", "trial", KEY, tables, facts=facts)
 
 
-def test_an_explainer_is_first_only_where_intervals_are_apart() -> None:
-    first, over_random, about = vlm.claim(explainers())
+def explainers_in_pairs(**columns: object) -> ReportInputs:
+    told = {
+        "level": "cell",
+        "vlm": "tiny",
+        "questions": "shapes",
+        "explainer_a": ["occlusion", "occlusion", "random"],
+        "explainer_b": ["random", "rollout", "rollout"],
+        "n_samples": 40,
+        "difference": [0.2, -0.3, -0.5],
+        "low": [0.1, -0.4, -0.6],
+        "high": [0.3, -0.2, -0.4],
+        "p": 0.00001,
+        "p_holm": 0.0001,
+    }
+    return explainers(pairs=pd.DataFrame(told | columns))
+
+
+def test_an_explainer_is_first_only_where_its_lead_over_the_second_is_shown() -> None:
+    first, over_random, about = vlm.claim(explainers_in_pairs())
     assert first == (
-        "rollout has the highest mean F, 0.600 (95% interval 0.500 to 0.700) over 40 samples: 0.300 above "
-        "the runner-up, occlusion (the metric's own upper bound), whose interval lies below; it is first in "
-        ">99% of resamples."
+        "rollout has the highest mean F, 0.600 (95% interval 0.500 to 0.700) over 40 samples: 0.300 (0.200 "
+        "to 0.400; p = .0001 after Holm; signed-rank test) above the runner-up, occlusion (the metric's own "
+        "upper bound). It is first in >99% of resamples."
     )
     assert over_random == (
         "rollout is 0.500 (0.400 to 0.600; p = .0001 after Holm; signed-rank test) above the random "
         "explainer."
     )
     assert about.startswith("This is about one model (tiny) and one question set (shapes)")
-    overlapping = vlm.claim(explainers(high=[0.7, 0.55, 0.2]))[0]
-    assert NOT_SHOWN in overlapping
-    assert "it is 0.300 ahead, and their intervals overlap" in overlapping
 
 
-def test_an_explainer_that_is_seldom_first_is_not_called_better() -> None:
-    words = vlm.claim(explainers(p_first=[0.7, 0.3, 0.0]))[0]
-    assert NOT_SHOWN in words
-    assert "overlap" not in words
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"high": [0.3, 0.01, -0.4]}, "the difference is 0.300 (\u22120.010 to 0.400; p = .0001 after Holm"),
+        ({"p_holm": [0.0001, 0.2, 0.0001]}, "the difference is 0.300 (0.200 to 0.400; p = .2 after Holm"),
+        ({"difference": nan}, "the difference is 0.300 (no interval and no test)"),
+        ({"level": "overall", "difference": nan}, "the difference is 0.300 (no interval and no test)"),
+    ],
+)
+def test_a_lead_that_its_interval_or_its_test_does_not_show_is_called_no_lead(
+    columns: dict[str, object], words: str
+) -> None:
+    claimed = vlm.claim(explainers_in_pairs(**columns))[0]
+    assert NOT_SHOWN in claimed
+    assert words in claimed
+
+
+def test_without_a_table_of_pairs_no_explainer_is_called_better() -> None:
+    assert NOT_SHOWN in vlm.claim(explainers())[0]
+
+
+def test_few_samples_show_no_lead() -> None:
+    few = explainers_in_pairs()
+    few.tables["explainers"]["n_common"] = few.tables["explainers"]["n_samples"] = 5
+    assert NOT_SHOWN in vlm.claim(few)[0]
 
 
 def test_a_test_and_an_interval_that_disagree_show_nothing() -> None:

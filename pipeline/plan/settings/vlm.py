@@ -24,8 +24,8 @@ class TinyLlavaSettings(VlmSettings):
 
     name: Literal["tiny_llava"]
     kinds: tuple[Kind, ...] = ("object",)
-    n_steps: Count = 1200
-    n_images: Count = 64
+    n_steps: Count = 2000
+    n_images: Count = 32
     n_questions: Count = 8
     learning_rate: Annotated[float, Field(gt=0)] = 2e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.01

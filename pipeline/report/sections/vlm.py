@@ -1,7 +1,6 @@
 """The report of the VLM track: which explainer finds what image and text do together."""
 
 from collections.abc import Sequence
-from math import isnan
 
 import pandas as pd
 
@@ -60,6 +59,14 @@ EXPLAINERS: Columns = {
     "n_common": "common samples",
     "flags": "flags",
 }
+PAIRS: Columns = {
+    "explainer_a": "explainer",
+    "explainer_b": "less",
+    "difference": Shown("difference of F (interval)", ("low", "high")),
+    "p": "p",
+    "p_holm": "p (Holm)",
+    "n_samples": "samples",
+}
 
 
 def claim(inputs: ReportInputs) -> list[str]:
@@ -70,7 +77,7 @@ def claim(inputs: ReportInputs) -> list[str]:
     ranked = in_order(rows)
     if ranked.empty:
         return [_unranked(rows), *_caveats(rows, inputs)]
-    told = [_first(ranked, inputs.confidence), _over_random(ranked, inputs)]
+    told = [_first(ranked, inputs), _over_random(ranked, inputs)]
     return [*filter(None, told), *_caveats(rows, inputs)]
 
 
@@ -102,8 +109,8 @@ def _unranked(rows: pd.DataFrame) -> str:
     return f"No sample has an F of each of {names}: their means are of different samples; nothing is ranked."
 
 
-def _first(ranked: pd.DataFrame, confidence: float) -> str:
-    first = ranked.iloc[0]
+def _first(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
+    first, confidence = ranked.iloc[0], inputs.confidence
     over = f"over {counted(int(first['n_common']), 'sample')}"
     mean = _mean(first, confidence)
     if len(ranked) == 1:
@@ -111,20 +118,35 @@ def _first(ranked: pd.DataFrame, confidence: float) -> str:
     if len(tied := firsts(ranked)) > 1:
         return f"{listed([*map(str, tied['explainer'])])} tie for the first place: a mean F of {mean} {over}."
     second = ranked.iloc[1]
-    ahead = measured(first["mean_common"] - second["mean_common"])
-    often = f"; {said}" if (said := resamples(first)) else ""
+    found = _difference(first, second, inputs)
+    often = f" {said[0].upper()}{said[1:]}." if (said := resamples(first)) else ""
     enough = first["n_common"] >= fewest_values(confidence)
-    if enough and first["low"] > second["high"] and first["p_first"] >= confidence:
+    if enough and found.is_shown(confidence):
         return (
-            f"{_named(first)} has the highest mean F, {mean} {over}: {ahead} above the runner-up, "
-            f"{_named(second)}, whose interval lies below{often}."
+            f"{_named(first)} has the highest mean F, {mean} {over}: {found.text} above the runner-up, "
+            f"{_named(second)}.{often}"
         )
-    apart = first["low"] > second["high"]
-    why = "" if apart or isnan(first["low"]) or isnan(second["high"]) else ", and their intervals overlap"
     return (
         f"{_named(first)} has the highest mean F, {mean} {over}, but it is not shown that it is better than "
-        f"the runner-up, {_named(second)}: it is {ahead} ahead{why}{often}."
+        f"the runner-up, {_named(second)}: the difference is {found.text}.{often}"
     )
+
+
+def _difference(one: pd.Series, other: pd.Series, inputs: ReportInputs) -> Difference:
+    """Return the paired difference of two explainers; without a row of both, that of their means alone."""
+    pairs = inputs.table("pairs")
+    plain = Difference(one["mean_common"] - other["mean_common"])
+    if pairs.empty:
+        return plain
+    level = "overall" if (pairs["level"] == "overall").any() else "cell"
+    for a, b in ((one, other), (other, one)):
+        fits = (pairs["explainer_a"] == a["explainer"]) & (pairs["explainer_b"] == b["explainer"])
+        rows = pairs[fits & (pairs["level"] == level) & pairs["difference"].notna()]
+        if len(rows) == 1:
+            told = rows[["difference", "low", "high", "p_holm"]].iloc[0].astype(float)
+            found = Difference(*told, "signed-rank test")
+            return found if a is one else found.turned
+    return plain
 
 
 def _named(row: pd.Series) -> str:
@@ -194,9 +216,22 @@ def _ranking(inputs: ReportInputs) -> Section:
                 "cells", f"explainers by {listed([*varying(cells, inputs.factors)])}", cells, inputs
             )
         )
+    blocks += _pairs_block(inputs)
     blocks += mixed_block(inputs, "explainer", "F", "sample: a question about an image.")
     blocks += pictures(inputs.figures, TITLES, "ranking", "synergy_curves")
     return Section("ranking", "Ranking", (), blocks)
+
+
+def _pairs_block(inputs: ReportInputs) -> list[Block]:
+    pairs = inputs.table("pairs")
+    if pairs.empty:
+        return []
+    words = (
+        "Differences of F of two explainers over the samples that both have. p: signed-rank test; Holm: "
+        "adjusted over all pairs."
+    )
+    shown: Columns = {**varying(pairs, inputs.factors), **PAIRS}
+    return [data_table("pairs_shown", "pairs of explainers", pairs, inputs.key, shown=shown, words=(words,))]
 
 
 def _ranking_chart(rows: pd.DataFrame, inputs: ReportInputs) -> Block:

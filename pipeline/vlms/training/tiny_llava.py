@@ -88,7 +88,7 @@ def train(
     *,
     n_patch_classes: int,
     n_steps: int,
-    n_images: int = 64,
+    n_images: int = 32,
     n_questions: int = 8,
     learning_rate: float = 2e-3,
     weight_decay: float = 0.01,

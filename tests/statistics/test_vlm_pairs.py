@@ -1,0 +1,103 @@
+"""Differences of F of two explainers: a literal loop as oracle, what means share with them, what is null."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from pipeline.errors import AssayError
+from pipeline.seeds import generator
+from pipeline.statistics.paired import holm
+from pipeline.statistics.vlm_explainers import MEANS, explainer_table
+from pipeline.statistics.vlm_pairs import COLUMNS, pair_table
+
+FACTORS = ["vlm", "questions"]
+NAN = float("nan")
+
+
+def scores(seed: int = 0, n: int = 20, names: tuple[str, ...] = ("a", "b", "random"), vlm: str = "m"):
+    rng = np.random.default_rng(seed)
+    own = rng.random(n)
+    rows = [
+        {"vlm": vlm, "questions": "q", "explainer": name, "sample_id": f"s{s:03d}", "f": value, "flags": ""}
+        for k, name in enumerate(names)
+        for s, value in enumerate(own + 0.2 * k + 0.3 * rng.standard_normal(n))
+    ]
+    return pd.DataFrame(rows).assign(**dict.fromkeys(MEANS.values(), 0.5))
+
+
+def test_differences_intervals_and_tests_are_those_of_a_literal_loop() -> None:
+    table = scores(n=17)
+    table.loc[[2, 3, 20], "f"] = NAN
+    found = pair_table(table, FACTORS, confidence=0.9, n_bootstrap=300)
+    f = table.pivot_table(index="sample_id", columns="explainer", values="f", dropna=False)
+    rng = generator(0, "vlm explainers", "cell", "m", "q")
+    draws = [np.repeat(np.arange(17), rng.multinomial(17, np.full(17, 1 / 17))) for _ in range(300)]
+    tests = []
+    for (a, b), (_, row) in zip(combinations(["a", "b", "random"], 2), found.iterrows(), strict=True):
+        differences = f[a] - f[b]
+        means = [differences.iloc[samples].mean() for samples in draws]
+        assert (row["explainer_a"], row["explainer_b"]) == (a, b)
+        assert row["difference"] == pytest.approx(differences.mean())
+        assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
+        assert row["n_samples"] == differences.notna().sum() < 17
+        tests.append(stats.wilcoxon(differences.dropna(), zero_method="pratt").pvalue)
+    assert found["p"].to_numpy(float) == pytest.approx(tests)
+    assert found["p_holm"].to_numpy(float) == pytest.approx(holm(np.array(tests)))
+
+
+def test_what_is_over_random_is_the_pair_with_random_to_the_last_bit() -> None:
+    table = pd.concat([scores(1), scores(2, vlm="m2")])
+    pairs = pair_table(table, FACTORS, n_bootstrap=50).query("explainer_b == 'random'")
+    means = explainer_table(table, FACTORS, n_bootstrap=50).query("explainer != 'random'")
+    keys = ["level", *FACTORS, "explainer"]
+    both = means.merge(pairs.rename(columns={"explainer_a": "explainer"}), on=keys, suffixes=("", "_pair"))
+    assert len(both) == len(pairs) == 6
+    for one, other in (("over_random", "difference"), ("over_random_low", "low_pair")):
+        np.testing.assert_array_equal(both[one].to_numpy(float), both[other].to_numpy(float))
+
+
+def test_overall_differences_are_means_over_cells_and_a_shared_sample_counts_once_in_the_test() -> None:
+    one = scores(1)
+    table = pd.concat([one, one.assign(vlm="m2")])
+    found = pair_table(table, FACTORS, n_bootstrap=50)
+    alone = pair_table(one, FACTORS, n_bootstrap=50)
+    overall = found[found["level"] == "overall"]
+    assert list(found["level"]) == ["overall"] * 3 + ["cell"] * 6
+    np.testing.assert_allclose(overall["difference"].to_numpy(float), alone["difference"].to_numpy(float))
+    np.testing.assert_allclose(overall["p"].to_numpy(float), alone["p"].to_numpy(float))
+    assert list(overall["n_samples"]) == [40] * 3
+
+
+def test_two_explainers_without_a_common_sample_have_no_difference() -> None:
+    table = scores(names=("a", "b"))
+    table.loc[(table["explainer"] == "a") == (table["sample_id"] < "s010"), "f"] = NAN
+    (row,) = pair_table(table, FACTORS).to_dict("records")
+    assert row["n_samples"] == 0
+    assert all(np.isnan(row[name]) for name in ("difference", "low", "high", "p", "p_holm"))
+
+
+def test_one_common_sample_has_a_difference_and_no_interval() -> None:
+    (row,) = pair_table(scores(n=1, names=("a", "b")), FACTORS).to_dict("records")
+    assert (row["n_samples"], row["p"]) == (1, 1.0)
+    assert np.isnan([row["low"], row["high"]]).all()
+
+
+@pytest.mark.parametrize("table", [scores(names=("a",)), scores().head(0)], ids=["one explainer", "no row"])
+def test_without_two_explainers_there_is_a_table_without_rows(table: pd.DataFrame) -> None:
+    found = pair_table(table, FACTORS)
+    assert list(found.columns) == ["level", *FACTORS, *COLUMNS]
+    assert found.empty
+
+
+def test_equal_explainers_differ_by_nothing() -> None:
+    table = pd.concat([scores(names=("a",)), scores(names=("a",)).assign(explainer="b")])
+    (row,) = pair_table(table, FACTORS).to_dict("records")
+    assert (row["difference"], row["low"], row["high"], row["p"]) == (0, 0, 0, 1)
+
+
+def test_bad_scores_are_named() -> None:
+    with pytest.raises(AssayError, match="scores lack the columns f"):
+        pair_table(scores().drop(columns="f"), FACTORS)
