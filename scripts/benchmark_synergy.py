@@ -20,9 +20,8 @@ from pipeline.models.device import exact
 from pipeline.models.weights import seeded
 from pipeline.seeds import generator
 from pipeline.synergy.fsyn import count_states, explain_many
-from pipeline.synergy.paths import path_sets
 from pipeline.synergy.sii import sii
-from pipeline.synergy.states import States, distinct
+from pipeline.synergy.states import States
 from pipeline.vlms.game import VlmGame
 from pipeline.vlms.states import blurred_canvas, masked_canvas, padded_ids, patch_map
 from pipeline.vlms.tiny_llava import TinyLlava, TinyShape, build, load, normalised
@@ -50,14 +49,37 @@ class Asked:
             str(e): [(rng.permutation(m), rng.permutation(n))] for e in range(N_EXPLAINERS)
         }
 
+    def calls(self) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+        """Return the states of each call of the game that F of all explainers makes."""
+        calls = []
+
+        def game(patches: np.ndarray[Any, Any], tokens: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+            calls.append((patches, tokens))
+            return np.zeros(len(patches))
+
+        explain_many(game, self.orders, STEPS)
+        return calls
+
     def states(self) -> States:
-        """Return the distinct states of all explainers."""
-        sets = [path_sets(*pair, STEPS, False) for (pair,) in self.orders.values()]
-        return distinct(np.stack([p for p, _ in sets]), np.stack([t for _, t in sets]))
+        """Return the states of all calls."""
+        patches, tokens = (np.concatenate(kept) for kept in zip(*self.calls(), strict=True))
+        return States(patches, tokens, np.arange(len(patches)))
 
     def game(self, batch_size: int, **settings: Any) -> VlmGame:
         """Return a new game, which knows no encoded image yet."""
         return VlmGame(self.vlm, self.prepared, self.answer, batch_size=batch_size, **settings)
+
+
+def played(asked: Asked, batch_size: int, **settings: Any) -> Callable[[], Any]:
+    """Return what plays every state in a new game, call by call as F does."""
+    calls = asked.calls()
+
+    def run() -> None:
+        game = asked.game(batch_size, **settings)
+        for patches, tokens in calls:
+            game(patches, tokens)
+
+    return run
 
 
 def plainly(asked: Asked, states: States, batch_size: int) -> Callable[[], Any]:
@@ -117,8 +139,8 @@ def time_states(arguments: argparse.Namespace) -> None:
         single = States(states.patches[:n_single], states.tokens[:n_single], states.index[:0])
         found = medians(
             {
-                "game": lambda: asked.game(batch_size)(states.patches, states.tokens),  # noqa: B023
-                "every": lambda: asked.game(batch_size, reuse_prefix=False)(states.patches, states.tokens),  # noqa: B023
+                "game": played(asked, batch_size),
+                "every": played(asked, batch_size, reuse_prefix=False),
                 "plain": plainly(asked, states, batch_size),
                 "single": plainly(asked, single, 1),
             },
