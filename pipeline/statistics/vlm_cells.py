@@ -11,7 +11,6 @@ from pipeline.errors import AssayError
 from pipeline.seeds import generator
 from pipeline.statistics.cells import described
 from pipeline.statistics.intervals import Codes, Floats
-from pipeline.statistics.paired import signed_rank
 
 QUESTIONS = "questions"
 
@@ -165,18 +164,18 @@ def vlm_level(
     return VlmLevel(cells, names, tables, resamples(cells, n_bootstrap, rng))
 
 
-def signed_rank_tests(level: VlmLevel, differences: Sequence[Floats]) -> Floats:
-    """Return p of the signed-rank test of each column of differences, a table (S, C) a cell.
+def by_sample(level: VlmLevel, differences: Sequence[Floats]) -> list[Floats]:
+    """Return what each of C columns of differences, a table (S, C) a cell, says of each sample that has it.
 
-    What several cells say of one sample is averaged first, so that it counts once.
+    What several cells say of one sample is averaged, so that a test counts it once.
     """
     named = [
         pd.DataFrame(values, index=pd.MultiIndex.from_product([[cell.pool], cell.samples]))
         for cell, values in zip(level.cells, differences, strict=True)
     ]
-    by_sample = pd.concat(named).groupby(level=[0, 1], sort=True).mean().to_numpy(dtype=np.float64)
+    means = pd.concat(named).groupby(level=[0, 1], sort=True).mean().to_numpy(dtype=np.float64)
     # Rounded, so that differences equal but for the last bits tie: ties and zeros decide ranks.
-    return np.array([signed_rank(np.round(column[~np.isnan(column)], 12)) for column in by_sample.T])
+    return [np.round(column[~np.isnan(column)], 12) for column in means.T]
 
 
 def estimates(tables: Sequence[Floats], counts: Sequence[Floats], confidence: float) -> Estimates:

@@ -8,15 +8,15 @@ import pandas as pd
 
 from pipeline.statistics.cells import NEGLIGIBLE, joined_flags
 from pipeline.statistics.intervals import Codes, Floats
-from pipeline.statistics.paired import holm
+from pipeline.statistics.paired import holm, signed_rank
 from pipeline.statistics.ranking import common_units, ranking
 from pipeline.statistics.vlm_cells import (
     Estimates,
     VlmLevel,
+    by_sample,
     checked,
     estimates,
     levels,
-    signed_rank_tests,
     vlm_level,
 )
 from pipeline.synergy.fsyn import DIVIDEND_FLOOR
@@ -101,7 +101,7 @@ def _rows(rows: pd.DataFrame, level: VlmLevel, factors: Sequence[str], confidenc
             "over_random": above.value,
             "over_random_low": above.low,
             "over_random_high": above.high,
-            "p_random": holm(signed_rank_tests(level, over)),
+            "p_random": holm(np.array([signed_rank(each) for each in by_sample(level, over)])),
             "p_first": _first_shares(common),
             "n_common": common.n,
             "mean_common": common.value,

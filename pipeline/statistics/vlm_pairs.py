@@ -6,17 +6,20 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from pipeline.statistics.paired import holm
+from pipeline.statistics.paired import holm, paired_t, signed_rank
 from pipeline.statistics.vlm_cells import (
     VlmLevel,
+    by_sample,
     checked,
     estimates,
     levels,
-    signed_rank_tests,
     vlm_level,
 )
 
-COLUMNS = ("explainer_a", "explainer_b", "n_samples", "difference", "low", "high", "p", "p_holm")
+COLUMNS = (
+    "explainer_a", "explainer_b", "n_samples", "difference", "low", "high", "p_t", "p_t_holm", "p_wilcoxon",
+    "p_wilcoxon_holm",
+)  # fmt: skip
 
 
 def pair_table(
@@ -31,9 +34,10 @@ def pair_table(
 
     scores: one row a (factors, explainer, sample_id). A sample that lacks the F of either does not count;
     without a sample of both, difference, interval and p are null. Intervals are percentiles over resamples
-    of whole samples, those of `vlm_explainers`; null where a cell has one such sample. p: Wilcoxon's
-    signed-rank test (Pratt), p_holm adjusted by Holm over the pairs of one cell. Of two or more cells their
-    means come first ("overall"), as in `vlm_explainers`. Raises AssayError as `checked` does.
+    of whole samples, those of `vlm_explainers`; null where a cell has one such sample. p_t: paired t test,
+    which is about the mean as the interval is; p_wilcoxon: signed-rank test (Pratt), which weighs ranks;
+    both adjusted by Holm over the pairs of one cell. Of two or more cells their means come first
+    ("overall"); a sample that several cells ask counts once in a test. Raises AssayError as `checked` does.
     """
     table = checked(scores, factors, ["f"], "scores")
     found = [
@@ -49,7 +53,9 @@ def _rows(level: VlmLevel, confidence: float) -> pd.DataFrame:
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     differences = [table[:, first] - table[:, second] for table in level.tables]
     found = estimates(differences, level.counts, confidence)
-    p = signed_rank_tests(level, differences)
+    tested = by_sample(level, differences)
+    p_t = np.array([paired_t(each)[1] for each in tested])
+    p_wilcoxon = np.array([signed_rank(each) for each in tested])
     names = np.array(level.names, dtype=object)
     return pd.DataFrame(
         {
@@ -59,7 +65,9 @@ def _rows(level: VlmLevel, confidence: float) -> pd.DataFrame:
             "difference": found.value,
             "low": found.low,
             "high": found.high,
-            "p": p,
-            "p_holm": holm(p),
+            "p_t": p_t,
+            "p_t_holm": holm(p_t),
+            "p_wilcoxon": p_wilcoxon,
+            "p_wilcoxon_holm": holm(p_wilcoxon),
         }
     )

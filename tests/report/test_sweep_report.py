@@ -193,8 +193,8 @@ def explainers_in_pairs(**columns: object) -> ReportInputs:
         "difference": [0.2, -0.3, -0.5],
         "low": [0.1, -0.4, -0.6],
         "high": [0.3, -0.2, -0.4],
-        "p": 0.00001,
-        "p_holm": 0.0001,
+        "p_t_holm": 0.0001,
+        "p_wilcoxon_holm": 0.0001,
     }
     return explainers(pairs=pd.DataFrame(told | columns))
 
@@ -203,7 +203,7 @@ def test_an_explainer_is_first_only_where_its_lead_over_the_second_is_shown() ->
     first, over_random, about = vlm.claim(explainers_in_pairs())
     assert first == (
         "rollout has the highest mean F, 0.600 (95% interval 0.500 to 0.700) over 40 samples: 0.300 (0.200 "
-        "to 0.400; p = .0001 after Holm; signed-rank test) above the runner-up, occlusion (the metric's own "
+        "to 0.400; p = .0001 after Holm; paired t test) above the runner-up, occlusion (the metric's own "
         "upper bound). It is first in >99% of resamples."
     )
     assert over_random == (
@@ -217,7 +217,7 @@ def test_an_explainer_is_first_only_where_its_lead_over_the_second_is_shown() ->
     ("columns", "words"),
     [
         ({"high": [0.3, 0.01, -0.4]}, "the difference is 0.300 (\u22120.010 to 0.400; p = .0001 after Holm"),
-        ({"p_holm": [0.0001, 0.2, 0.0001]}, "the difference is 0.300 (0.200 to 0.400; p = .2 after Holm"),
+        ({"p_t_holm": [0.0001, 0.2, 0.0001]}, "the difference is 0.300 (0.200 to 0.400; p = .2 after Holm"),
         ({"difference": nan}, "the difference is 0.300 (no interval and no test)"),
         ({"level": "overall", "difference": nan}, "the difference is 0.300 (no interval and no test)"),
     ],

@@ -35,7 +35,7 @@ def test_differences_intervals_and_tests_are_those_of_a_literal_loop() -> None:
     f = table.pivot_table(index="sample_id", columns="explainer", values="f", dropna=False)
     rng = generator(0, "vlm explainers", "cell", "m", "q")
     draws = [np.repeat(np.arange(17), rng.multinomial(17, np.full(17, 1 / 17))) for _ in range(300)]
-    tests = []
+    t, ranks = [], []
     for (a, b), (_, row) in zip(combinations(["a", "b", "random"], 2), found.iterrows(), strict=True):
         differences = f[a] - f[b]
         means = [differences.iloc[samples].mean() for samples in draws]
@@ -43,9 +43,11 @@ def test_differences_intervals_and_tests_are_those_of_a_literal_loop() -> None:
         assert row["difference"] == pytest.approx(differences.mean())
         assert (row["low"], row["high"]) == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
         assert row["n_samples"] == differences.notna().sum() < 17
-        tests.append(stats.wilcoxon(differences.dropna(), zero_method="pratt").pvalue)
-    assert found["p"].to_numpy(float) == pytest.approx(tests)
-    assert found["p_holm"].to_numpy(float) == pytest.approx(holm(np.array(tests)))
+        t.append(stats.ttest_1samp(differences.dropna(), 0).pvalue)
+        ranks.append(stats.wilcoxon(differences.dropna(), zero_method="pratt").pvalue)
+    for name, p in (("p_t", t), ("p_wilcoxon", ranks)):
+        assert found[name].to_numpy(float) == pytest.approx(p)
+        assert found[f"{name}_holm"].to_numpy(float) == pytest.approx(holm(np.array(p)))
 
 
 def test_what_is_over_random_is_the_pair_with_random_to_the_last_bit() -> None:
@@ -67,7 +69,8 @@ def test_overall_differences_are_means_over_cells_and_a_shared_sample_counts_onc
     overall = found[found["level"] == "overall"]
     assert list(found["level"]) == ["overall"] * 3 + ["cell"] * 6
     np.testing.assert_allclose(overall["difference"].to_numpy(float), alone["difference"].to_numpy(float))
-    np.testing.assert_allclose(overall["p"].to_numpy(float), alone["p"].to_numpy(float))
+    for name in ("p_t", "p_wilcoxon"):
+        np.testing.assert_allclose(overall[name].to_numpy(float), alone[name].to_numpy(float))
     assert list(overall["n_samples"]) == [40] * 3
 
 
@@ -76,13 +79,13 @@ def test_two_explainers_without_a_common_sample_have_no_difference() -> None:
     table.loc[(table["explainer"] == "a") == (table["sample_id"] < "s010"), "f"] = NAN
     (row,) = pair_table(table, FACTORS).to_dict("records")
     assert row["n_samples"] == 0
-    assert all(np.isnan(row[name]) for name in ("difference", "low", "high", "p", "p_holm"))
+    assert all(np.isnan(row[name]) for name in ("difference", "low", "high", "p_t", "p_wilcoxon_holm"))
 
 
 def test_one_common_sample_has_a_difference_and_no_interval() -> None:
     (row,) = pair_table(scores(n=1, names=("a", "b")), FACTORS).to_dict("records")
-    assert (row["n_samples"], row["p"]) == (1, 1.0)
-    assert np.isnan([row["low"], row["high"]]).all()
+    assert (row["n_samples"], row["p_wilcoxon"]) == (1, 1.0)
+    assert np.isnan([row["low"], row["high"], row["p_t"]]).all()
 
 
 @pytest.mark.parametrize("table", [scores(names=("a",)), scores().head(0)], ids=["one explainer", "no row"])
@@ -95,7 +98,7 @@ def test_without_two_explainers_there_is_a_table_without_rows(table: pd.DataFram
 def test_equal_explainers_differ_by_nothing() -> None:
     table = pd.concat([scores(names=("a",)), scores(names=("a",)).assign(explainer="b")])
     (row,) = pair_table(table, FACTORS).to_dict("records")
-    assert (row["difference"], row["low"], row["high"], row["p"]) == (0, 0, 0, 1)
+    assert [row[name] for name in ("difference", "low", "high", "p_t", "p_wilcoxon")] == [0, 0, 0, 1, 1]
 
 
 def test_bad_scores_are_named() -> None:

@@ -63,8 +63,8 @@ PAIRS: Columns = {
     "explainer_a": "explainer",
     "explainer_b": "less",
     "difference": Shown("difference of F (interval)", ("low", "high")),
-    "p": "p",
-    "p_holm": "p (Holm)",
+    "p_t_holm": "p (t, Holm)",
+    "p_wilcoxon_holm": "p (signed ranks, Holm)",
     "n_samples": "samples",
 }
 
@@ -143,8 +143,8 @@ def _difference(one: pd.Series, other: pd.Series, inputs: ReportInputs) -> Diffe
         fits = (pairs["explainer_a"] == a["explainer"]) & (pairs["explainer_b"] == b["explainer"])
         rows = pairs[fits & (pairs["level"] == level) & pairs["difference"].notna()]
         if len(rows) == 1:
-            told = rows[["difference", "low", "high", "p_holm"]].iloc[0].astype(float)
-            found = Difference(*told, "signed-rank test")
+            told = rows[["difference", "low", "high", "p_t_holm"]].iloc[0].astype(float)
+            found = Difference(*told, "paired t test")
             return found if a is one else found.turned
     return plain
 
@@ -227,8 +227,8 @@ def _pairs_block(inputs: ReportInputs) -> list[Block]:
     if pairs.empty:
         return []
     words = (
-        "Differences of F of two explainers over the samples that both have. p: signed-rank test; Holm: "
-        "adjusted over all pairs."
+        "Differences of F of two explainers over the samples that both have. The t test is about the mean; "
+        "signed ranks weigh ranks, and say less where many samples have a D near 0. Holm: over all pairs."
     )
     shown: Columns = {**varying(pairs, inputs.factors), **PAIRS}
     return [data_table("pairs_shown", "pairs of explainers", pairs, inputs.key, shown=shown, words=(words,))]
