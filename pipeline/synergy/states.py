@@ -47,9 +47,10 @@ def distinct(patches: BoolArray, tokens: BoolArray) -> States:
 
 def corners(n_patches: int, n_tokens: int) -> States:
     """Return the states in which each modality is whole or empty: everything, patches, tokens, nothing."""
-    patches, tokens = np.array([[1, 1], [1, 0], [0, 1], [0, 0]], dtype=bool).T
-    kept = [np.repeat(each[:, None], n, axis=1) for each, n in ((patches, n_patches), (tokens, n_tokens))]
-    return States(*kept, np.arange(N_CORNERS))
+    patches, tokens = np.hsplit(np.array([[1, 1], [1, 0], [0, 1], [0, 0]], dtype=bool), 2)
+    return States(
+        np.repeat(patches, n_patches, axis=1), np.repeat(tokens, n_tokens, axis=1), np.arange(N_CORNERS)
+    )
 
 
 def corner_numbers(states: States) -> IntArray:

@@ -143,8 +143,8 @@ def _difference(one: pd.Series, other: pd.Series, inputs: ReportInputs) -> Diffe
         fits = (pairs["explainer_a"] == a["explainer"]) & (pairs["explainer_b"] == b["explainer"])
         rows = pairs[fits & (pairs["level"] == level) & pairs["difference"].notna()]
         if len(rows) == 1:
-            told = rows[["difference", "low", "high", "p_t_holm"]].iloc[0].astype(float)
-            found = Difference(*told, "paired t test")
+            row = rows.iloc[0]
+            found = Difference(row["difference"], row["low"], row["high"], row["p_t_holm"], "paired t test")
             return found if a is one else found.turned
     return plain
 
