@@ -93,7 +93,7 @@ def canvases(points: Sequence[VlmPoint]) -> dict[tuple[str, ...], Path]:
 
 
 def states_together(points: Sequence[VlmPoint]) -> dict[tuple[str, ...], float]:
-    """Return for each cell the mean number of distinct states that a sample's explainers need together."""
+    """Return for each cell the mean number of states that a sample's explainers are asked for together."""
     cells: dict[tuple[str, ...], list[VlmPoint]] = {}
     for point in _distinct(points, "synergy"):
         cells.setdefault(tuple(point.factors.values()), []).append(point)

@@ -23,9 +23,10 @@ def state_table(
 ) -> pd.DataFrame:
     """Return the states of a cell, all a sample: a row a cell.
 
-    together: as given for the cell's key (its values of the factors), null where it is not: distinct
-    states of all explainers at once. alone: the sum of what each explainer's F needs; of these ties are
-    needed by its tie-breaks alone. insertion: the same sum for the further states of unimodal insertion.
+    together: as given for the cell's key (its values of the factors), null where it is not: states
+    that all explainers are asked for, corners once. alone: the sum of what each explainer's F needs; of
+    these ties are needed by its tie-breaks alone. insertion: the same sum for the further states of
+    unimodal insertion.
     published: (6 steps + 2) an explainer. Sums are over the explainers that a sample has an F of, means
     over the samples that have any. sii: mean states of a sample and explainer with SII, sii_all: its sum
     over a sample's explainers, mean over the samples with SII; null without any. A cell without any F has

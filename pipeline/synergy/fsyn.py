@@ -100,9 +100,9 @@ def explain_many(
     Raises AssayError as `fsyn`, and where an explainer has no orders or other players than the first.
     """
     check_rule(rule)
-    asked = _states(explainers, steps, insertion)
-    if not asked:
+    if not explainers:
         return {}
+    asked = _states(explainers, steps, insertion)
     shared = ask(game, corners(*_players(next(iter(explainers.values()))[0])))
     return {
         name: _synergy(_values(game, states, shared), states.index, rule) for name, states in asked.items()
@@ -111,8 +111,10 @@ def explain_many(
 
 def count_states(explainers: Mapping[str, OrderPairs], steps: int = 11, *, insertion: bool = False) -> int:
     """Return how many states `explain_many` asks for. Raises AssayError as it does."""
+    if not explainers:
+        return 0
     asked = _states(explainers, steps, insertion)
-    return sum(len(states) - N_CORNERS for states in asked.values()) + N_CORNERS * bool(asked)
+    return N_CORNERS + sum(len(states) - N_CORNERS for states in asked.values())
 
 
 def _states(explainers: Mapping[str, OrderPairs], steps: int, insertion: bool) -> dict[str, States]:
@@ -120,8 +122,8 @@ def _states(explainers: Mapping[str, OrderPairs], steps: int, insertion: bool) -
     if empty := [name for name, pairs in explainers.items() if not pairs]:
         raise AssayError(f"explainer {empty[0]!r} has no orders; give at least one pair (patches, tokens)")
     named = [(name, pair) for name, pairs in explainers.items() for pair in pairs]
+    first_name, players = named[0][0], _players(named[0][1])
     for name, pair in named:
-        first_name, players = named[0][0], _players(named[0][1])
         if (own := _players(pair)) != players:
             raise AssayError(
                 f"explainer {name!r} orders {own[0]} patches and {own[1]} tokens, {first_name!r} {players[0]}"
@@ -138,7 +140,8 @@ def _states_of(pairs: OrderPairs, steps: int, insertion: bool) -> States:
 def _values(game: Game, states: States, corner_values: FloatArray) -> FloatArray:
     """Return the values of all sets that were asked for; the game is called with those that are no corner."""
     number = corner_numbers(states)
-    values, own = corner_values[number], number < 0
+    own = number < 0
+    values = np.where(own, np.nan, corner_values[number])
     if own.any():
         values[own] = ask(game, States(states.patches[own], states.tokens[own], np.arange(own.sum())))
     return values[states.index]

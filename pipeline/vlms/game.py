@@ -25,9 +25,10 @@ class VlmGame:
     B a token is the pad token; the attention mask stays all ones. Within a call equal states are computed
     once, and states are run image by image, so each distinct image is encoded once. The sharp and the
     blurred image are encoded alone and kept for later calls; nothing else is, so that values depend to the
-    last bit on the states of their own call alone. With `reuse_prefix` the states of one image in a batch
-    share the language model's keys and values of everything before the question, where the image comes
-    first. n_forwards counts states decoded, n_encoded images encoded. Raises AssayError for an empty answer.
+    last bit on the states of their own call alone (with batch_size "auto" also on the memory that was free,
+    which cuts the batches). With `reuse_prefix` the states of one image in a batch share the language
+    model's keys and values of everything before the question, where the image comes first. n_forwards
+    counts states decoded, n_encoded images encoded. Raises AssayError for an empty answer.
     """
 
     def __init__(

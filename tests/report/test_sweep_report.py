@@ -190,6 +190,7 @@ def explainers_in_pairs(**columns: object) -> ReportInputs:
         "explainer_a": ["occlusion", "occlusion", "random"],
         "explainer_b": ["random", "rollout", "rollout"],
         "n_samples": 40,
+        "n_tested": 40,
         "difference": [0.2, -0.3, -0.5],
         "low": [0.1, -0.4, -0.6],
         "high": [0.3, -0.2, -0.4],
@@ -234,10 +235,17 @@ def test_without_a_table_of_pairs_no_explainer_is_called_better() -> None:
     assert NOT_SHOWN in vlm.claim(explainers())[0]
 
 
-def test_few_samples_show_no_lead() -> None:
-    few = explainers_in_pairs()
-    few.tables["explainers"]["n_common"] = few.tables["explainers"]["n_samples"] = 5
-    assert NOT_SHOWN in vlm.claim(few)[0]
+def test_few_samples_show_no_lead_however_many_models_answered_them() -> None:
+    assert NOT_SHOWN in vlm.claim(explainers_in_pairs(n_tested=3))[0]
+
+
+def test_who_is_not_shown_to_be_better_than_the_third_is_not_called_best() -> None:
+    words = vlm.claim(explainers_in_pairs(low=[0.1, -0.4, -1.1], high=[0.3, -0.2, 0.1]))[0]
+    assert "it is not shown that it is better than random: the difference is 0.500" in words
+
+
+def test_a_difference_of_other_samples_than_the_means_says_of_which() -> None:
+    assert "paired t test on the 30 samples that both have" in vlm.claim(explainers_in_pairs(n_samples=30))[0]
 
 
 def test_a_test_and_an_interval_that_disagree_show_nothing() -> None:

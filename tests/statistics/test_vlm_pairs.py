@@ -72,6 +72,66 @@ def test_overall_differences_are_means_over_cells_and_a_shared_sample_counts_onc
     for name in ("p_t", "p_wilcoxon"):
         np.testing.assert_allclose(overall[name].to_numpy(float), alone[name].to_numpy(float))
     assert list(overall["n_samples"]) == [40] * 3
+    assert list(overall["n_tested"]) == list(alone["n_tested"]) == [20] * 3
+
+
+def of_cells(*cells: tuple[str, np.ndarray]) -> pd.DataFrame:
+    """Scores of a and b whose differences are those given, a cell a question set."""
+    parts = []
+    for questions, differences in cells:
+        n = len(differences)
+        own = scores(names=("a", "b"), n=n).assign(questions=questions)
+        parts.append(own.assign(f=np.concatenate([differences, np.zeros(n)])))
+    return pd.concat(parts)
+
+
+def overall_row(table: pd.DataFrame) -> dict[str, float]:
+    found = pair_table(table, FACTORS, n_bootstrap=2)
+    (row,) = found[found["level"] == "overall"].to_dict("records")
+    return row
+
+
+def test_the_overall_t_test_of_two_question_sets_is_welchs() -> None:
+    rng = np.random.default_rng(5)
+    one, other = rng.normal(-0.1, 0.2, 200), rng.normal(0.3, 0.4, 20)
+    row = overall_row(of_cells(("q", one), ("r", other)))
+    assert row["difference"] == pytest.approx((one.mean() + other.mean()) / 2)
+    assert row["p_t"] == pytest.approx(stats.ttest_ind(one, -other, equal_var=False).pvalue)
+    assert row["n_tested"] == row["n_samples"] == 220
+
+
+def test_the_overall_t_test_of_cells_that_share_some_samples_is_that_of_a_literal_loop() -> None:
+    one, other = scores(1, 12, names=("a", "b")), scores(2, 9, names=("a", "b"), vlm="m2")
+    third = scores(3, 7, names=("a", "b")).assign(questions="r")
+    table = pd.concat([one, other, third], ignore_index=True)
+    table.loc[[2, 30], "f"] = NAN
+    wide = table.pivot_table(
+        index=["vlm", "questions", "sample_id"], columns="explainer", values="f", dropna=False
+    )
+    cells = [rows.dropna() for _, rows in (wide["a"] - wide["b"]).groupby(["vlm", "questions"])]
+    cells = [rows for rows in cells if len(rows)]
+    sums: dict[tuple[str, str], float] = {}
+    for rows in cells:
+        for (_, questions, sample), difference in rows.items():
+            own = (difference - rows.mean()) / (len(cells) * len(rows))
+            sums[questions, sample] = sums.get((questions, sample), 0.0) + own
+    variances, free = [], []
+    for pool in ("q", "r"):
+        squares = [value**2 for (questions, _), value in sums.items() if questions == pool]
+        free.append(len(squares) - 1)
+        variances.append(sum(squares) * len(squares) / free[-1])
+    df = sum(variances) ** 2 / sum(v**2 / f for v, f in zip(variances, free, strict=True))
+    t = np.mean([rows.mean() for rows in cells]) / np.sqrt(sum(variances))
+    row = overall_row(table)
+    assert row["p_t"] == pytest.approx(2 * stats.t.sf(abs(t), df))
+    assert row["n_tested"] == len(sums) < row["n_samples"]
+
+
+def test_the_overall_t_test_holds_its_level_where_cells_differ_in_size() -> None:
+    rng = np.random.default_rng(6)
+    cells = [(("q", rng.normal(-0.05, 0.3, 200)), ("r", rng.normal(0.05, 0.3, 20))) for _ in range(150)]
+    rejected = np.mean([overall_row(of_cells(*each))["p_t"] < 0.05 for each in cells])
+    assert rejected <= stats.binom.ppf(0.999, 150, 0.05) / 150
 
 
 def test_two_explainers_without_a_common_sample_have_no_difference() -> None:
@@ -80,6 +140,11 @@ def test_two_explainers_without_a_common_sample_have_no_difference() -> None:
     (row,) = pair_table(table, FACTORS).to_dict("records")
     assert row["n_samples"] == 0
     assert all(np.isnan(row[name]) for name in ("difference", "low", "high", "p_t", "p_wilcoxon_holm"))
+
+
+def test_equal_differences_are_the_limit_of_a_test() -> None:
+    (row,) = pair_table(of_cells(("q", np.full(3, 0.25))), FACTORS).to_dict("records")
+    assert (row["difference"], row["p_t"]) == (0.25, 0)
 
 
 def test_one_common_sample_has_a_difference_and_no_interval() -> None:

@@ -143,7 +143,7 @@ def test_the_sweep_ends_in_tables_figures_a_page_and_words(built_vlm: TinyProjec
 
 
 def test_f_of_the_tables_is_f_of_the_scores_played_alone(built_vlm: TinyProject) -> None:
-    """States are shared between explainers and read back from Parquet; the literal way gives the same F."""
+    """Corners are shared, and scores read back from Parquet; the literal way gives the same F."""
     from pipeline.stages.asking import opened, read_answered
 
     scores = pd.read_csv(latest(built_vlm) / "scores.csv")
@@ -260,6 +260,7 @@ def test_an_explainer_whose_input_failed_does_not_part_the_others(built_vlm: Tin
     [
         (["questions=cv_bench", "questions.root=."], "knows the words of questions=shapes_vqa alone"),
         (["questions.kinds=[object,left]"], "is trained on vlm.kinds"),
+        (["vlm.kinds=[colour,left]", "questions.kinds=[colour]"], "add `object`"),
         (["vlm.attention=sdpa"], "attribution=rollout reads attentions"),
         (["synergy.steps=1"], "synergy.steps=1"),
         (["sii.n_samples=1", "sii.patch_groups=9", "sii.token_groups=9"], "262144 coalitions"),

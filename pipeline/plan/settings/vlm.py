@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipeline.plan.settings.base import IMAGE_FILES, Content, Count, Fraction, Seed, Settings
 from pipeline.plan.settings.models import HubWeights
@@ -30,6 +30,17 @@ class TinyLlavaSettings(VlmSettings):
     learning_rate: Annotated[float, Field(gt=0)] = 2e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     seed: Seed = 0
+
+    @field_validator("kinds")
+    @classmethod
+    def _always_asked(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        """Raise ValueError for kinds of which some scenes have no question with a yes and one with a no."""
+        if "object" not in kinds:
+            raise ValueError(
+                f"some scenes have no question of the kinds {', '.join(kinds)} with a yes and one with a no; "
+                "add `object`"
+            )
+        return kinds
 
 
 class FolderWeights(Settings):

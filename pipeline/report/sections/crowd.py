@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import combinations
-from math import isnan
 
 import pandas as pd
 
@@ -12,10 +11,12 @@ from pipeline.report.sections.findings import (
     Difference,
     firsts,
     in_order,
+    lead,
     missing,
     mixed_block,
     mixed_difference,
     over_reference,
+    paired_difference,
     resamples,
     scope,
 )
@@ -171,16 +172,9 @@ def _first(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
         return (
             f"{listed([*map(str, tied['method'])])} tie for the first place: a mean score of {mean} {over}."
         )
-    second = ranked.iloc[1]
-    found = _difference(first, second, inputs)
-    often = f" {said[0].upper()}{said[1:]}." if (said := resamples(first)) else ""
-    if found.is_shown(inputs.confidence):
-        ahead = f"{found.text} above the runner-up, {second['method']}"
-        return f"{first['method']} has the highest mean score, {mean} {over}: {ahead}.{often}"
-    return (
-        f"{first['method']} has the highest mean score, {mean} {over}, but it is not shown that it is better "
-        f"than the runner-up, {second['method']}: the difference is {found.text}.{often}"
-    )
+    rivals = [(str(row["method"]), _difference(first, row, inputs)) for _, row in ranked.iloc[1:].iterrows()]
+    opening = f"{first['method']} has the highest mean score, {mean} {over}"
+    return lead(opening, rivals, inputs.confidence, resamples(first))
 
 
 def _mean(row: Row, confidence: float) -> str:
@@ -193,19 +187,12 @@ def _mean(row: Row, confidence: float) -> str:
 def _difference(one: Row, other: Row, inputs: ReportInputs) -> Difference:
     """Return the paired difference of two methods; without a row of both, that of their means alone."""
     pairs = inputs.table("pairs")
-    plain = Difference(one["mean_common"] - other["mean_common"])
-    if pairs.empty:
-        return plain
-    pairs = pairs[pairs["level"] == "overall"]
+    pairs = pairs[pairs["level"] == "overall"] if len(pairs) else pairs
     for name in kept_apart(inputs.factors):
         pairs = pairs[pairs[name].astype(str) == str(one[name])] if name in pairs else pairs
-    for a, b in ((one, other), (other, one)):
-        rows = pairs[(pairs["method_a"] == a["method"]) & (pairs["method_b"] == b["method"])]
-        if len(rows) == 1 and not isnan(rows["difference"].iloc[0]):
-            row = rows.iloc[0]
-            found = Difference(row["difference"], row["low"], row["high"], row["p_t_holm"], "paired t test")
-            return found if a is one else found.turned
-    return plain
+    names = str(one["method"]), str(other["method"])
+    found = paired_difference(pairs, "method", names, inputs.confidence, ("n_units", one["n_common"]))
+    return found or Difference(one["mean_common"] - other["mean_common"])
 
 
 def _over_random(ranked: pd.DataFrame, inputs: ReportInputs) -> str:

@@ -1,7 +1,7 @@
 """What a claim may say of a difference, of what it was measured on, and of a mixed model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import Any
 
@@ -14,28 +14,33 @@ from pipeline.report.sections.section import Block
 from pipeline.report.sections.tables import Columns, Shown, data_table
 from pipeline.report.sections.wording import counted, is_shown, listed, measured, p_words, share, spread
 from pipeline.statistics.cells import NEGLIGIBLE
+from pipeline.statistics.intervals import fewest_values
 
 GROUPS = {"model": "model", "vlm": "model", "dataset": "dataset", "questions": "question set"}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much one has more than another: its interval and p, NaN where unknown; how: the test in words."""
+    """How much one has more than another: its interval and p, NaN where unknown; how: the test in words.
+
+    enough: whether there are as many values as an interval wants.
+    """
 
     value: float
     low: float = nan
     high: float = nan
     p: float = nan
     how: str = ""
+    enough: bool = True
 
     @property
     def turned(self) -> "Difference":
         """The same difference the other way round."""
-        return Difference(-self.value, -self.high, -self.low, self.p, self.how)
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
     def is_shown(self, confidence: float) -> bool:
         """Say whether it is above 0."""
-        return is_shown(self.low, self.high, self.p, confidence)
+        return self.enough and is_shown(self.low, self.high, self.p, confidence)
 
     @property
     def words(self) -> str:
@@ -98,6 +103,48 @@ def mixed_block(inputs: ReportInputs, method: str, score: str, levels: str) -> l
     notes = [each for note in mixed["notes"] for each in SENTENCES.split(str(note)) if each]
     words += [" ".join(dict.fromkeys(notes))] if notes else []
     return [data_table("mixed_shown", "mixed model", mixed, inputs.key, shown=shown, words=words)]
+
+
+def paired_difference(
+    pairs: pd.DataFrame, column: str, names: tuple[str, str], confidence: float, common: tuple[str, int]
+) -> Difference | None:
+    """Return by how much the first of two names is above the other; None without a row of both.
+
+    pairs: a row a pair of one level, with <column>_a, <column>_b, difference, low, high and p_t_holm; where
+    n_tested, the values that a test counts, is there too, it says whether they are enough. common: the
+    column that counts what a pair has (n_units), and how many all have: where they differ, it is said.
+    """
+    if pairs.empty:
+        return None
+    for a, b in (names, names[::-1]):
+        rows = pairs[(pairs[f"{column}_a"] == a) & (pairs[f"{column}_b"] == b) & pairs["difference"].notna()]
+        if len(rows) == 1:
+            row = rows.iloc[0]
+            enough = row.get("n_tested", np.inf) >= fewest_values(confidence)
+            value, low, high, p = (float(row[key]) for key in ("difference", "low", "high", "p_t_holm"))
+            of_both = int(row[common[0]])
+            where = "" if of_both == common[1] else f" on the {of_both:,} {common[0][2:]} that both have"
+            found = Difference(value, low, high, p, f"paired t test{where}", bool(enough))
+            return found if a == names[0] else found.turned
+    return None
+
+
+def lead(opening: str, rivals: Sequence[tuple[str, Difference]], confidence: float, often: str) -> str:
+    """Say by how much the first is ahead, or which rival it is not shown to be better than.
+
+    opening: who is first, with its mean. rivals: the others by rank, each with how much the first is above
+    it. often: in how many resamples it is first, in words or "".
+    """
+    rest = f" {often[0].upper()}{often[1:]}." if often else ""
+    (second, ahead), *_ = rivals
+    doubtful = [rival for rival in rivals if not rival[1].is_shown(confidence)]
+    if not doubtful:
+        return f"{opening}: {ahead.text} above the runner-up, {second}.{rest}"
+    name, found = doubtful[0]
+    whom = f"the runner-up, {name}" if name == second else name
+    return (
+        f"{opening}, but it is not shown that it is better than {whom}: the difference is {found.text}.{rest}"
+    )
 
 
 def over_reference(name: str, found: Difference, confidence: float, title: str) -> str:

@@ -10,10 +10,12 @@ from pipeline.report.sections.findings import (
     Difference,
     firsts,
     in_order,
+    lead,
     missing,
     mixed_block,
     mixed_difference,
     over_reference,
+    paired_difference,
     resamples,
     scope,
 )
@@ -24,7 +26,6 @@ from pipeline.report.sections.wording import counted, estimate, listed, measured
 from pipeline.report.vlm_drawing import BOUNDS
 from pipeline.report.vlm_text import MEASURE
 from pipeline.report.vlm_text import TITLES as METRIC_TITLES
-from pipeline.statistics.intervals import fewest_values
 from pipeline.statistics.vlm_explainers import REFERENCE
 
 MEASURED = (
@@ -65,7 +66,7 @@ PAIRS: Columns = {
     "difference": Shown("difference of F (interval)", ("low", "high")),
     "p_t_holm": "p (t, Holm)",
     "p_wilcoxon_holm": "p (signed ranks, Holm)",
-    "n_samples": "samples",
+    "n_tested": "samples",
 }
 
 
@@ -82,8 +83,12 @@ def claim(inputs: ReportInputs) -> list[str]:
 
 
 def main_rows(inputs: ReportInputs) -> pd.DataFrame:
+    """Return the explainers of the mean over cells, or of the one cell."""
+    return main_level(inputs.table("explainers"))
+
+
+def main_level(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the mean over cells, or of the one cell."""
-    table = inputs.table("explainers")
     if table.empty:
         return table
     level = "overall" if (table["level"] == "overall").any() else "cell"
@@ -117,36 +122,17 @@ def _first(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
         return f"{_named(first)} has a mean F of {mean} {over}. It is the only explainer with an F."
     if len(tied := firsts(ranked)) > 1:
         return f"{listed([*map(str, tied['explainer'])])} tie for the first place: a mean F of {mean} {over}."
-    second = ranked.iloc[1]
-    found = _difference(first, second, inputs)
-    often = f" {said[0].upper()}{said[1:]}." if (said := resamples(first)) else ""
-    enough = first["n_common"] >= fewest_values(confidence)
-    if enough and found.is_shown(confidence):
-        return (
-            f"{_named(first)} has the highest mean F, {mean} {over}: {found.text} above the runner-up, "
-            f"{_named(second)}.{often}"
-        )
-    return (
-        f"{_named(first)} has the highest mean F, {mean} {over}, but it is not shown that it is better than "
-        f"the runner-up, {_named(second)}: the difference is {found.text}.{often}"
-    )
+    rivals = [(_named(row), _difference(first, row, inputs)) for _, row in ranked.iloc[1:].iterrows()]
+    opening = f"{_named(first)} has the highest mean F, {mean} {over}"
+    return lead(opening, rivals, confidence, resamples(first))
 
 
 def _difference(one: pd.Series, other: pd.Series, inputs: ReportInputs) -> Difference:
     """Return the paired difference of two explainers; without a row of both, that of their means alone."""
-    pairs = inputs.table("pairs")
-    plain = Difference(one["mean_common"] - other["mean_common"])
-    if pairs.empty:
-        return plain
-    level = "overall" if (pairs["level"] == "overall").any() else "cell"
-    for a, b in ((one, other), (other, one)):
-        fits = (pairs["explainer_a"] == a["explainer"]) & (pairs["explainer_b"] == b["explainer"])
-        rows = pairs[fits & (pairs["level"] == level) & pairs["difference"].notna()]
-        if len(rows) == 1:
-            row = rows.iloc[0]
-            found = Difference(row["difference"], row["low"], row["high"], row["p_t_holm"], "paired t test")
-            return found if a is one else found.turned
-    return plain
+    names = str(one["explainer"]), str(other["explainer"])
+    pairs, common = main_level(inputs.table("pairs")), ("n_samples", one["n_common"])
+    found = paired_difference(pairs, "explainer", names, inputs.confidence, common)
+    return found or Difference(one["mean_common"] - other["mean_common"])
 
 
 def _named(row: pd.Series) -> str:
@@ -187,11 +173,10 @@ def _caveats(rows: pd.DataFrame, inputs: ReportInputs) -> list[str]:
 
 def _little(inputs: ReportInputs) -> str:
     """Say where there is little synergy, so that F says little."""
-    strata = inputs.table("strata")
+    strata = main_level(inputs.table("strata"))
     if strata.empty:
         return ""
-    level = "overall" if (strata["level"] == "overall").any() else "cell"
-    own = strata[strata["level"] == level].groupby("answer", sort=False)
+    own = strata.groupby("answer", sort=False)
     parts = [
         f"“{answer}” ({counted(int(rows['n_samples'].max()), 'sample')})"
         for answer, rows in own
@@ -223,12 +208,12 @@ def _ranking(inputs: ReportInputs) -> Section:
 
 
 def _pairs_block(inputs: ReportInputs) -> list[Block]:
-    pairs = inputs.table("pairs")
+    pairs = main_level(inputs.table("pairs"))
     if pairs.empty:
         return []
     words = (
         "Differences of F of two explainers over the samples that both have. The t test is about the mean; "
-        "signed ranks weigh ranks, and say less where many samples have a D near 0. Holm: over all pairs."
+        "signed ranks weigh ranks, and say less where many samples have a D near 0. Holm: over these pairs."
     )
     shown: Columns = {**varying(pairs, inputs.factors), **PAIRS}
     return [data_table("pairs_shown", "pairs of explainers", pairs, inputs.key, shown=shown, words=(words,))]

@@ -111,8 +111,9 @@ def train(
         fit = _Fit(shape, n_patch_classes, n_steps, learning_rate, weight_decay)
         lesson, last = 0, len(lessons) - 1
         for step in tracked(range(n_steps), "training steps"):
-            if lesson < last and (fit.knows or n_steps - step <= COOL_DOWN * n_steps):
-                lesson = lesson + 1 if fit.knows else last
+            cools = n_steps - step <= COOL_DOWN * n_steps
+            if lesson < last and (cools or fit.knows):
+                lesson = last if cools else lesson + 1
                 fit.begin_lesson()
             images, questions, answers, labels = lessons[lesson](step, n_images, n_questions)
             ids, targets = packed(fit.words, shape.n_patches, questions, answers)
@@ -173,12 +174,12 @@ class _Fit:
     def begin_lesson(self) -> None:
         """Forget how well the answers were known."""
         self.recent: tuple[float, float] = (float("nan"), float("nan"))
-        self.n_steps = 0
+        self.n_in_lesson = 0
 
     @property
     def knows(self) -> bool:
         """Whether the answers of this lesson are known."""
-        return self.n_steps >= SHORTEST_LESSON and self.recent[1] >= KNOWN
+        return self.n_in_lesson >= SHORTEST_LESSON and self.recent[1] >= KNOWN
 
     def step(self, pixels: Tensor, ids: Tensor, targets: Tensor, labels: Tensor) -> None:
         """One gradient step: the answers' cross-entropy and the probe's."""
@@ -201,7 +202,7 @@ class _Fit:
         self._remember(float(loss.detach()), float(right))
 
     def _remember(self, loss: float, accuracy: float) -> None:
-        self.n_steps += 1
+        self.n_in_lesson += 1
         if np.isnan(self.recent[0]):
             self.recent = (loss, accuracy)
         else:
