@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import AssayError
+from pipeline.files import read_json
 
 MAX_NAME = 128
 FOLDER = "artifacts"
@@ -37,7 +38,8 @@ def log_files(run: Any, name: str, files: Mapping[str, Path]) -> None:
 def log_references(run: Any, name: str, results: Sequence[Path]) -> None:
     """Log the files of result folders by address and MD5 as one artifact of the type "results".
 
-    Each is named <stage>/<key>/<file>; nothing is copied. Reads every file once for its checksum.
+    Each is named <stage>/<key>/<file>; nothing is copied. Reads every file once for its checksum. What
+    somebody put beside the files of a stage is left out.
     """
     import wandb
 
@@ -46,8 +48,9 @@ def log_references(run: Any, name: str, results: Sequence[Path]) -> None:
     artifact = wandb.Artifact(artifact_name(name), type="results")
     for folder in dict.fromkeys(results):
         _check_there(folder)
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            inside = Path(folder.parent.name, folder.name, path.relative_to(folder))
+        for file in sorted(["meta.json", *read_json(folder / "meta.json")["outputs"]]):
+            path = folder / file
+            inside = Path(folder.parent.name, folder.name, file)
             artifact.add_reference(path.resolve().as_uri(), name=inside.as_posix())
     run.log_artifact(artifact)
 

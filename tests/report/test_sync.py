@@ -37,6 +37,7 @@ def result(project: Project, stage: str, key: str) -> Path:
     folder.mkdir(parents=True)
     (folder / "scores.csv").write_text(f"unit,estimate\n0,{key}\n")
     (folder / "activations.npy").write_bytes(b"\x01" * BIG)
+    write_json(folder / "meta.json", {"outputs": {"scores.csv": {}, "activations.npy": {}}})
     return folder
 
 
@@ -238,7 +239,7 @@ def check_artifacts(server: WandbServer, project: Project) -> None:
         assert version.files == {}
         entries = version.manifest["contents"]
         name = f"scoring/{key}/activations.npy"
-        assert entries.keys() == {name, f"scoring/{key}/scores.csv"}
+        assert entries.keys() == {name, f"scoring/{key}/meta.json", f"scoring/{key}/scores.csv"}
         assert entries[name]["ref"].startswith("file:///") and entries[name]["ref"].endswith(name)
         assert entries[name]["size"] == BIG
         content = (project.results / name).read_bytes()

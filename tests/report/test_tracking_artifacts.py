@@ -1,6 +1,7 @@
 """Pictures, files and references of runs, read back from the offline logs."""
 
 import hashlib
+import json
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,9 @@ def records(run: RunRecord, kind: str) -> list[Any]:
 def result(folder: Path, stage: str) -> Path:
     path = folder / "results" / stage / "k000000000001"
     (path / "parts").mkdir(parents=True)
-    (path / "meta.json").write_text("{}")
+    (path / "meta.json").write_text(json.dumps({"outputs": {"parts/a b#1.npy": {}}}))
     (path / "parts" / "a b#1.npy").write_bytes(b"\x00" * 4096)
+    (path / "parts" / "foreign.npy").write_bytes(b"nobody's")
     return path
 
 

@@ -31,7 +31,9 @@ def many(folder: Path, n: int) -> list[PointRecord]:
     results = [folder / "results" / stage / "k000000000000" for stage in ("a", "b", "c")]
     for result in results:
         result.mkdir(parents=True)
-        (result / "meta.json").write_text(json.dumps({"stage": result.parent.name}))
+        (result / "meta.json").write_text(
+            json.dumps({"stage": result.parent.name, "outputs": {"scores.npy": {}}})
+        )
         (result / "scores.npy").write_bytes(bytes(100_000))
     return [
         PointRecord(
