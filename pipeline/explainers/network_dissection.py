@@ -67,7 +67,7 @@ def explain(
 
 def _notes(n_images: int, quantile: float) -> list[str]:
     """Say where a unit's top is a handful of images, so that chance chooses."""
-    size = math.ceil(quantile * n_images)
+    size = top_size(n_images, quantile)
     if size >= FEW:
         return []
     shown = f"explainer.quantile={quantile:g} of {n_images} images is {size}"
@@ -94,17 +94,21 @@ def _best_attributes(
     return best, scores, n_top
 
 
+def top_size(n_images: int, quantile: float) -> int:
+    """Return ceil(quantile N), 1 at least; what rounding alone lifts over an integer is that integer."""
+    return max(1, math.ceil(round(quantile * n_images, 9)))
+
+
 def most_active_images(activations: NDArray[np.floating], quantile: float) -> NDArray[np.bool_]:
     """Return which images are the most active ones of each unit (N, U), as (U, N).
 
-    Those at or above the k-th highest activation, k = ceil(quantile N): k images, or more where others
-    equal the k-th. Where the k-th highest is the unit's lowest value, which all images reach, those above
+    Those at or above the k-th highest activation, k = `top_size`: k images, or more where others equal the
+    k-th. Where the k-th highest is the unit's lowest value, which all images reach, those above
     that value: a rectified unit or a latent of an SAE that fires on fewer than k images has exactly these.
-    A product that rounding alone lifts over a whole number is that number.
     """
     values = np.ascontiguousarray(activations.T)
     n_images = values.shape[1]
-    k = max(1, math.ceil(round(quantile * n_images, 9)))
+    k = top_size(n_images, quantile)
     threshold = np.partition(values, n_images - k, axis=1)[:, [n_images - k]]
     everywhere = threshold == values.min(axis=1, keepdims=True)
     return np.asarray((values > threshold) | ((values == threshold) & ~everywhere))
