@@ -84,7 +84,7 @@ def make_sampling(n_images: int) -> tuple[Run, Run]:
 
 
 def make_fsyn(n_patches: int) -> tuple[Run, Run]:
-    """F of nine explainers of one sample (12 tokens), beside the game alone on as many states."""
+    """F of nine explainers (12 tokens), beside the game alone on as many states, both in batches of 64."""
     from pipeline.synergy.fsyn import count_states, explain_many
 
     rng = generator(0, "benchmark fsyn", n_patches)
@@ -94,11 +94,15 @@ def make_fsyn(n_patches: int) -> tuple[Run, Run]:
     first = rng.standard_normal((n_patches + 12, WIDTH), dtype=np.float32) / np.sqrt(n_patches + 12)
     layers = rng.standard_normal((DEPTH, WIDTH, WIDTH), dtype=np.float32) / np.sqrt(WIDTH)
 
-    def game(patches: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        hidden = np.concatenate([patches, tokens], axis=1) @ first
+    def batch(kept: np.ndarray) -> np.ndarray:
+        hidden = kept @ first
         for layer in layers:
             hidden = np.tanh(hidden @ layer)
         return hidden[:, 0].astype(np.float64)
+
+    def game(patches: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        both = np.concatenate([patches, tokens], axis=1)
+        return np.concatenate([batch(both[i : i + 64]) for i in range(0, len(both), 64)])
 
     return lambda: explain_many(game, explainers), lambda: game(*kept)
 
