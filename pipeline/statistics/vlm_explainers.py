@@ -64,8 +64,7 @@ def explainer_table(
     Overall, a value is the mean over the cells that have it (a rank counts cells where every explainer has
     a common sample), counts are sums, and factors read "". A sample that several cells ask is drawn for all
     of them at once, and the test takes its mean difference, once: it weighs samples alike, the means weigh
-    cells alike. A cell is not drawn anew: nothing here
-    says what another model or question set would give.
+    cells alike. A cell is not drawn anew: nothing here says what another model or question set would give.
     flags: those of scores as "name: n of m" rows, then missing ("n of m" samples), absent_cells, no_score,
     one_sample (in a cell: no interval), constant, common_samples_only, no_common_sample and tied. Raises
     AssayError for missing columns, null keys, double rows and infinite scores.
