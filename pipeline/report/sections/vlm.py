@@ -216,7 +216,9 @@ def _pairs_block(inputs: ReportInputs) -> list[Block]:
         "signed ranks weigh ranks, and say less where many samples have a D near 0. Holm: over these pairs."
     )
     shown: Columns = {**varying(pairs, inputs.factors), **PAIRS}
-    return [data_table("pairs_shown", "pairs of explainers", pairs, inputs.key, shown=shown, words=(words,))]
+    title = "pairs of explainers"
+    table = data_table("pairs_shown", title, pairs, inputs.key, shown=shown, words=(words,), folded=True)
+    return [table]
 
 
 def _ranking_chart(rows: pd.DataFrame, inputs: ReportInputs) -> Block:
