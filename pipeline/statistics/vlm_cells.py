@@ -47,7 +47,7 @@ class Estimates:
 
 @dataclass(frozen=True)
 class VlmLevel:
-    """A measure in one cell, or in several that are averaged: a table (S, E) and counts (1 + B, S) a cell.
+    """F in one cell, or in several that are averaged: a table (S, E) and counts (1 + B, S) a cell.
 
     names: the E explainers of all cells, sorted. counts: as `resamples` draws them.
     """
@@ -152,12 +152,11 @@ def vlm_level(
     rows: pd.DataFrame,
     head: Mapping[str, str],
     factors: Sequence[str],
-    measure: str,
     n_bootstrap: int,
     seed: int,
 ) -> VlmLevel:
-    """Return one of `levels` with its draws, which depend on its head and the seed alone."""
-    cells = vlm_cells(rows, factors, measure)
+    """Return one of `levels` with its draws, which depend on its head, its samples and the seed alone."""
+    cells = vlm_cells(rows, factors, "f")
     names = explainers_of(cells)
     rng = generator(seed, "vlm explainers", *head.values())
     tables = [columns_of(cell, names) for cell in cells]

@@ -71,7 +71,7 @@ def explainer_table(
     """
     table = checked(scores, factors, ["f", *MEANS.values()], "scores", words=["flags"])
     found = [
-        _rows(own, vlm_level(own, head, factors, "f", n_bootstrap, seed), factors, confidence).assign(**head)
+        _rows(own, vlm_level(own, head, factors, n_bootstrap, seed), factors, confidence).assign(**head)
         for head, own in levels(table, factors)
     ]
     columns = ["level", *factors, *COLUMNS]

@@ -45,7 +45,7 @@ def pair_table(
     """
     table = checked(scores, factors, ["f"], "scores")
     found = [
-        _rows(vlm_level(rows, head, factors, "f", n_bootstrap, seed), confidence).assign(**head)
+        _rows(vlm_level(rows, head, factors, n_bootstrap, seed), confidence).assign(**head)
         for head, rows in levels(table, factors)
     ]
     columns = ["level", *factors, *COLUMNS]

@@ -109,7 +109,7 @@ UNTOLD = {
 
 
 def claim(inputs: ReportInputs) -> list[str]:
-    """Return who is first, by how much over the second and over random, and what that rests on."""
+    """Return who is first, whether it leads every other, by how much over random, and what that rests on."""
     rows = main_rows(inputs)
     if rows.empty:
         return ["This sweep has no scores, so no method is ranked."]

@@ -71,7 +71,7 @@ PAIRS: Columns = {
 
 
 def claim(inputs: ReportInputs) -> list[str]:
-    """Return who is first, by how much over the second and over random, and what that rests on."""
+    """Return who is first, whether it leads every other, by how much over random, and what that rests on."""
     rows = main_rows(inputs)
     if rows.empty:
         return ["This sweep has no explainer with a sample, so nothing is ranked."]
