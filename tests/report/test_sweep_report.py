@@ -240,8 +240,19 @@ def test_few_samples_show_no_lead_however_many_models_answered_them() -> None:
 
 
 def test_who_is_not_shown_to_be_better_than_the_third_is_not_called_best() -> None:
-    words = vlm.claim(explainers_in_pairs(low=[0.1, -0.4, -1.1], high=[0.3, -0.2, 0.1]))[0]
-    assert "it is not shown that it is better than random: the difference is 0.500" in words
+    wide = {"low": [0.1, -0.4, -1.1], "high": [0.3, -0.2, 0.1]}
+    third = {"explainer_a": ["occlusion", "occlusion", "ig"], "explainer_b": ["ig", "rollout", "rollout"]}
+    pairs = explainers_in_pairs(**wide, **third).tables["pairs"]
+    words = vlm.claim(explainers(pairs, explainer=["rollout", "occlusion", "ig"]))[0]
+    assert "it is not shown that it is better than ig: the difference is 0.500" in words
+
+
+def test_random_has_a_sentence_of_its_own_unless_it_is_the_runner_up() -> None:
+    wide = {"low": [0.1, -0.4, -1.1], "high": [0.3, -0.2, 0.1]}
+    assert "random" not in vlm.claim(explainers_in_pairs(**wide))[0]
+    pairs = explainers_in_pairs(**wide).tables["pairs"]
+    second = explainers(pairs, explainer=["rollout", "random", "occlusion"])
+    assert "than the runner-up, random: the difference is 0.500" in vlm.claim(second)[0]
 
 
 def test_a_difference_of_other_samples_than_the_means_says_of_which() -> None:

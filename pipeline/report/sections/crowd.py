@@ -18,6 +18,7 @@ from pipeline.report.sections.findings import (
     over_reference,
     paired_difference,
     resamples,
+    rivals,
     scope,
 )
 from pipeline.report.sections.gallery import gallery_section
@@ -172,9 +173,10 @@ def _first(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
         return (
             f"{listed([*map(str, tied['method'])])} tie for the first place: a mean score of {mean} {over}."
         )
-    rivals = [(str(row["method"]), _difference(first, row, inputs)) for _, row in ranked.iloc[1:].iterrows()]
+    others = rivals(ranked, "method", REFERENCE).iterrows()
+    ahead = [(str(row["method"]), _difference(first, row, inputs)) for _, row in others]
     opening = f"{first['method']} has the highest mean score, {mean} {over}"
-    return lead(opening, rivals, inputs.confidence, resamples(first))
+    return lead(opening, ahead, inputs.confidence, resamples(first))
 
 
 def _mean(row: Row, confidence: float) -> str:

@@ -129,15 +129,21 @@ def paired_difference(
     return None
 
 
-def lead(opening: str, rivals: Sequence[tuple[str, Difference]], confidence: float, often: str) -> str:
-    """Say by how much the first is ahead, or which rival it is not shown to be better than.
+def rivals(ranked: pd.DataFrame, column: str, reference: str) -> pd.DataFrame:
+    """Return the ranked rows after the first; the reference, which has a sentence of its own, if second."""
+    others = ranked.iloc[1:]
+    return others.loc[(others[column] != reference).to_numpy() | (np.arange(len(others)) == 0)]
 
-    opening: who is first, with its mean. rivals: the others by rank, each with how much the first is above
-    it. often: in how many resamples it is first, in words or "".
+
+def lead(opening: str, others: Sequence[tuple[str, Difference]], confidence: float, often: str) -> str:
+    """Say by how much the first is ahead, or which of the others it is not shown to be better than.
+
+    opening: who is first, with its mean. others: those it is compared with by rank, each with how much the
+    first is above it. often: in how many resamples it is first, in words or "".
     """
     rest = f" {often[0].upper()}{often[1:]}." if often else ""
-    (second, ahead), *_ = rivals
-    doubtful = [rival for rival in rivals if not rival[1].is_shown(confidence)]
+    (second, ahead), *_ = others
+    doubtful = [each for each in others if not each[1].is_shown(confidence)]
     if not doubtful:
         return f"{opening}: {ahead.text} above the runner-up, {second}.{rest}"
     name, found = doubtful[0]

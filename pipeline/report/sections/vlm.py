@@ -17,6 +17,7 @@ from pipeline.report.sections.findings import (
     over_reference,
     paired_difference,
     resamples,
+    rivals,
     scope,
 )
 from pipeline.report.sections.section import Block, Samples, Section, pictures
@@ -122,9 +123,10 @@ def _first(ranked: pd.DataFrame, inputs: ReportInputs) -> str:
         return f"{_named(first)} has a mean F of {mean} {over}. It is the only explainer with an F."
     if len(tied := firsts(ranked)) > 1:
         return f"{listed([*map(str, tied['explainer'])])} tie for the first place: a mean F of {mean} {over}."
-    rivals = [(_named(row), _difference(first, row, inputs)) for _, row in ranked.iloc[1:].iterrows()]
+    others = rivals(ranked, "explainer", REFERENCE).iterrows()
+    ahead = [(_named(row), _difference(first, row, inputs)) for _, row in others]
     opening = f"{_named(first)} has the highest mean F, {mean} {over}"
-    return lead(opening, rivals, confidence, resamples(first))
+    return lead(opening, ahead, confidence, resamples(first))
 
 
 def _difference(one: pd.Series, other: pd.Series, inputs: ReportInputs) -> Difference:
