@@ -132,7 +132,8 @@ def paired_difference(
 def rivals(ranked: pd.DataFrame, column: str, reference: str) -> pd.DataFrame:
     """Return the ranked rows after the first; the reference, which has a sentence of its own, if second."""
     others = ranked.iloc[1:]
-    return others.loc[(others[column] != reference).to_numpy() | (np.arange(len(others)) == 0)]
+    kept: pd.DataFrame = others[(others[column] != reference) | (np.arange(len(others)) == 0)]
+    return kept
 
 
 def lead(opening: str, others: Sequence[tuple[str, Difference]], confidence: float, often: str) -> str:
